@@ -1,0 +1,316 @@
+"""The command line: `python -m slem_demo decode | bench | pairs`. Exit status 0, 1 (refused, one line on stderr) or 2 (usage)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from slem_demo.errors import SlemError
+from slem_demo.metrics import Interval, Summary, event_json, summarise
+from slem_demo.trace import REASON_TEXT, Event, Method, Request, RoundEvent, StopEvent, Trace
+
+if TYPE_CHECKING:
+    from slem_demo.benchmark import Report
+    from slem_demo.models.loading import Pair
+
+ERR = Console(stderr=True, highlight=False)
+OUT = Console(highlight=False)
+DEFAULT_PROMPT = "In the beginning God created"
+STYLES = {"accepted": "green", "own": "bold blue", "rejected": "red strike"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status."""
+    args = parser().parse_args(argv)
+    try:
+        status: int = args.run(args)
+        return status
+    except SlemError as error:
+        ERR.print(f"slem_demo: {error}", markup=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options; what an option may hold is checked by `Request`."""
+    top = argparse.ArgumentParser(prog="python -m slem_demo", description="SLEM speculative decoding: see it, measure it.")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    decode = commands.add_parser("decode", help="stream one run")
+    _add_model_options(decode)
+    decode.add_argument("--prompt", help=f"text to continue (default: {DEFAULT_PROMPT!r})")
+    decode.add_argument("--prompt-file", type=Path, help="a file that holds the prompt")
+    decode.add_argument("--method", choices=["slem", "target"], default="slem")
+    decode.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be repeated")
+    decode.add_argument("--format", choices=["text", "jsonl"], default="text")
+    decode.add_argument("--alternatives", type=int, default=0, metavar="N", help="with jsonl: the target's N best at each tested place")
+    _add_sampling_options(decode)
+    decode.set_defaults(run=run_decode)
+
+    bench = commands.add_parser("bench", help="measure methods side by side")
+    _add_model_options(bench)
+    bench.add_argument("--methods", type=_methods, default="target,slem,generate", help="comma-separated: target, slem, generate")
+    bench.add_argument("--prompts", type=Path, help="JSON list, or lines of text (default: 16 held-out openings)")
+    bench.add_argument("--repeats", type=int, default=3, metavar="N")
+    bench.add_argument("--out", type=Path, metavar="F.json", help="every run, medians, ratios, machine and versions")
+    _add_sampling_options(bench)
+    bench.set_defaults(run=run_bench)
+
+    pairs = commands.add_parser("pairs", help="the models and pairs on offer")
+    pairs.set_defaults(run=run_pairs)
+    return top
+
+
+def _add_model_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--pair", default="builtin", help="a name from `pairs`, or TARGET::DRAFT")
+    command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps, or split (over devices and disk)")
+    command.add_argument("--dtype", choices=["auto", "float32", "bfloat16", "float16"], default="auto")
+    command.add_argument("--threads", type=int, help="CPU threads (default: torch's choice)")
+    rendering = command.add_mutually_exclusive_group()
+    rendering.add_argument("--chat", action="store_true", help="render the prompt with each model's chat template")
+    rendering.add_argument("--raw", dest="chat", action="store_false", help="the prompt as it is (default)")
+
+
+def _add_sampling_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--max-new-tokens", type=int, default=128, metavar="N")
+    command.add_argument("--k", type=int, default=4, help="draft tokens a round")
+    command.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0 is greedy")
+    command.add_argument("--top-k", type=int)
+    command.add_argument("--top-p", type=float)
+    command.add_argument("--seed", type=int, default=0)
+
+
+def _methods(text: str) -> list[Method]:
+    try:
+        return [Method(name) for name in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; choose from {', '.join(Method)}") from None
+
+
+def _load(args: argparse.Namespace) -> Pair:
+    import torch
+
+    from slem_demo.models.loading import Placement, load_pair
+
+    if args.threads is not None:
+        if args.threads < 1:
+            raise SlemError(f"--threads must be at least 1 (got {args.threads}).")
+        torch.set_num_threads(args.threads)
+    with ERR.status(f"loading {args.pair}"):
+        return load_pair(args.pair, Placement(args.device, args.dtype))
+
+
+def _settings(args: argparse.Namespace) -> dict[str, object]:
+    names = ("chat", "max_new_tokens", "k", "temperature", "top_k", "top_p", "seed")
+    return {name: getattr(args, name) for name in names}
+
+
+# -- decode ----------------------------------------------------------------------------------------------------
+
+
+def run_decode(args: argparse.Namespace) -> int:
+    request = Request.checked(
+        pair=args.pair,
+        prompt=_prompt(args),
+        method=args.method,
+        stop=tuple(args.stop),
+        alternatives=args.alternatives,
+        **_settings(args),
+    )
+    pair = _load(args)
+    events, trace = pair.decode(request), pair.trace(request)
+    if args.format == "jsonl":
+        for line in jsonl(events, trace):
+            print(line, flush=True)
+    else:
+        show(events, trace, plain_speculative=pair.has_one_tokenizer)
+    return 0
+
+
+def _prompt(args: argparse.Namespace) -> str:
+    if args.prompt is not None and args.prompt_file is not None:
+        raise SlemError("Give --prompt or --prompt-file, not both.")
+    if args.prompt_file is not None:
+        return _read(args.prompt_file)
+    return DEFAULT_PROMPT if args.prompt is None else str(args.prompt)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SlemError(f"{path} cannot be read as UTF-8 text ({type(error).__name__}).") from None
+
+
+def jsonl(events: Iterator[Event], trace: Trace) -> Iterator[str]:
+    """One event a line; the stop event carries the run's measures."""
+    for event in events:
+        trace = trace.with_events([event])
+        yield json.dumps(event_json(event, trace), ensure_ascii=False)
+
+
+def show(events: Iterator[Event], trace: Trace, plain_speculative: bool) -> None:
+    """The text as it comes, coloured by fate on a terminal, then the run's measures on stderr."""
+    OUT.print(Text(trace.request.prompt, style="dim"), end="", soft_wrap=True)
+    for event in events:
+        trace = trace.with_events([event])
+        if isinstance(event, RoundEvent):
+            OUT.print(styled(event) if OUT.is_terminal else Text(event.text), end="", soft_wrap=True)
+        elif isinstance(event, StopEvent):
+            OUT.print(Text(event.tail), soft_wrap=True)
+    ERR.print(closing_line(trace, summarise(trace), plain_speculative), markup=False)
+
+
+def styled(r: RoundEvent) -> Text:
+    """A round on a terminal: accepted in green, the refused candidate struck, the target's own token in blue."""
+    text = Text()
+    for token in r.committed[: r.n_accepted]:
+        text.append(token.text, STYLES["accepted"])
+    if r.own is not None and r.candidate and r.n_accepted < len(r.candidate):
+        text.append(r.candidate[r.n_accepted].text, STYLES["rejected"])
+    if r.own is not None:
+        text.append(r.own.text, STYLES["own"])
+    return text
+
+
+def closing_line(trace: Trace, s: Summary, plain_speculative: bool) -> str:
+    """The run in one paragraph, from its trace."""
+    end = trace.stop.reason.value if trace.stop else "interrupted"
+    parts = [f"{s.num_output_tokens} tokens in {s.num_rounds} target passes, {s.seconds:.2f} s ({end})"]
+    if s.draft_acceptance_rate is not None:
+        parts.append(f"{s.num_accepted_tokens} of {s.num_candidate_tokens} candidates accepted ({s.draft_acceptance_rate:.0%})")
+        parts.append(f"draft {s.draft_s:.2f} s, re-tokenise {s.retokenise_s:.3f} s, verify {s.verify_s:.2f} s")
+    if plain_speculative:
+        parts.append("both models have one tokenizer: this is plain speculative decoding")
+    silent = {r.reason for r in trace.rounds if r.reason is not None} if trace.request.method is Method.SLEM else set()
+    if silent and not s.num_candidate_tokens:
+        parts.append("nothing was proposed: " + "; ".join(sorted(REASON_TEXT[reason] for reason in silent)))
+    return "\n".join(parts)
+
+
+# -- bench -----------------------------------------------------------------------------------------------------
+
+
+def run_bench(args: argparse.Namespace) -> int:
+    from slem_demo import benchmark
+
+    if args.repeats < 1:
+        raise SlemError(f"--repeats must be at least 1 (got {args.repeats}).")
+    prompts = read_prompts(args.prompts)
+    if args.out is not None and not args.out.resolve().parent.is_dir():
+        raise SlemError(f"The folder of {args.out} does not exist.")
+    Request.checked(pair=args.pair, prompt="a", **_settings(args))
+    pair = _load(args)
+    asked = benchmark.requests(pair, prompts, **_settings(args))
+    total = len(args.methods) * len(asked) * args.repeats
+    done: list[benchmark.Run] = []
+    began = time.perf_counter()
+    with Progress(console=ERR, transient=True, disable=not ERR.is_terminal) as progress:
+        task = progress.add_task("measuring", total=total)
+        for run in benchmark.runs(pair, asked, args.methods, args.repeats):
+            done.append(run)
+            progress.advance(task)
+            if len(done) == len(args.methods):
+                first_s = time.perf_counter() - began
+                ERR.print(f"{total} runs, about {first_s / 2 * total / len(done):.0f} s", markup=False)
+    report = benchmark.finish(pair, done, _settings(args))
+    print_report(report)
+    if args.out is not None:
+        args.out.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def read_prompts(path: Path | None) -> list[str]:
+    """A JSON list of strings, or one prompt a line; by default the held-out openings of the built-in pair's texts.
+
+    Raises:
+        SlemError: the file can't be read or holds no prompt.
+    """
+    from slem_demo.models.pairs import ASSETS
+
+    if path is None:
+        prompts: object = json.loads((ASSETS / "builtin" / "held_out.json").read_text(encoding="utf-8"))["prompts"]
+    else:
+        text = _read(path)
+        try:
+            prompts = json.loads(text) if text.lstrip().startswith("[") else text.splitlines()
+        except json.JSONDecodeError as error:
+            raise SlemError(f"{path} is not valid JSON ({error.msg}, line {error.lineno}).") from None
+    if not isinstance(prompts, list) or not all(isinstance(p, str) for p in prompts):
+        raise SlemError(f"{path} must hold a list of strings.")
+    prompts = [p for p in prompts if p.strip()]
+    if not prompts:
+        raise SlemError(f"{path} holds no prompt.")
+    return prompts
+
+
+def print_report(report: Report) -> None:
+    """Two tables: what each method did, and how they compare."""
+    table = Table("method", "tokens/s", "tokens a pass", "accepted", "bytes a pass", "outside models")
+    for method in Method:
+        if report.of(method):
+            row = report.summary(method)
+            table.add_row(
+                method.value,
+                _number(row["tokens_per_second"], ".1f"),
+                _number(row["mean_acceptance_length"], ".2f"),
+                _number(row["draft_acceptance_rate"], ".0%"),
+                _number(row["bytes_per_target_pass"], ".1f"),
+                _number(row.get("outside_models"), ".1%"),
+            )
+    OUT.print(table)
+    ratios = Table("ratio", "all prompts", "varied prompts", "decoding only", "ids")
+    for name, ratio in report.ratios().items():
+        same = "equal" if ratio.same_ids else "differ"
+        ratios.add_row(name, *(_interval(i) for i in (ratio.all, ratio.varied, ratio.decode_only)), same)
+    OUT.print(ratios)
+    if report.calibration:
+        c, slem = report.calibration, report.summary(Method.SLEM)
+        OUT.print(
+            f"A draft step costs {c.draft_step:.2f} and a verify pass {c.verify:.2f} of a target step ({c.target_step_s * 1000:.1f} ms): "
+            f"predicted speedup {_number(slem.get('predicted_speedup'), '.2f')}×, without prefill and without time outside the models."
+        )
+    OUT.print("Medians over prompts with 95 % intervals; above 1 the first is faster. One sequence at a time: gains shrink in batches.")
+
+
+def _number(value: float | None, spec: str) -> str:
+    return "–" if value is None else format(value, spec)
+
+
+def _interval(value: Interval | None) -> str:
+    return "–" if value is None else f"{value.median:.2f}× [{value.low:.2f}, {value.high:.2f}] n={value.n}"
+
+
+# -- pairs -----------------------------------------------------------------------------------------------------
+
+
+def run_pairs(args: argparse.Namespace) -> int:
+    from slem_demo.models.pairs import MODELS, PAIRS
+
+    pairs = Table("pair", "target", "draft", "about")
+    for offer in PAIRS.values():
+        pairs.add_row(offer.name, offer.target, offer.draft, offer.about)
+    models = Table("model", "here", "size", "vocabulary", "licence", "about")
+    for model in MODELS.values():
+        weights = model.folder / "model.safetensors"
+        size = f"{weights.stat().st_size / 1e6:.1f} MB" if model.is_here else "–"
+        here = "in assets/" if model.is_here else "missing"
+        models.add_row(model.name, here, size, model.vocabulary, model.licence, model.about)
+    OUT.print(pairs)
+    OUT.print(models)
+    return 0

@@ -1,0 +1,115 @@
+"""How the target chooses: argmax, or Gumbel-max with keyed noise.
+
+A sample is argmax(logit / T + noise) over the tokens that top-k and top-p keep, with noise that is a pure function of
+(run key, byte offset, ordinal, token key). The choice at a position then depends on nothing but the text before it: not on the
+method, not on what was drafted, not on how many positions share a pass. That makes sampled speculative decoding comparable with
+target-only decoding id for id. Parts of a key are hashed, never added; each position meets noise that nothing else has used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+NO_BYTES, HAS_BYTES = b"\0", b"\1"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a token is written: bytes of output before it, and tokens of no bytes since that number last moved."""
+
+    offset: int
+    ordinal: int
+
+
+def run_key(seed: int, prompt_ids: Sequence[int]) -> bytes:
+    """16 bytes from the seed and the target's prompt ids, so prompts under one seed are not correlated."""
+    body = f"{seed}:{','.join(map(str, prompt_ids))}".encode()
+    return hashlib.blake2b(body, digest_size=16, person=b"slem run").digest()
+
+
+def token_keys(names: Sequence[tuple[bytes, int]]) -> Tensor:
+    """int64 [vocabulary]: a hash of each token's (bytes, rank among ids of equal bytes).
+
+    A token of no bytes is keyed by its id, in a name space of its own.
+    """
+    keys = []
+    for token_id, (data, rank) in enumerate(names):
+        name = HAS_BYTES + rank.to_bytes(4, "little") + data if data else NO_BYTES + token_id.to_bytes(8, "little")
+        keys.append(int.from_bytes(hashlib.blake2b(name, digest_size=8, person=b"slem token").digest(), "little", signed=True))
+    return torch.tensor(keys, dtype=torch.int64)
+
+
+def _shift_right(x: Tensor, n: int) -> Tensor:
+    """Logical shift of int64 (torch's own copies the sign bit)."""
+    return (x >> n) & ((1 << (64 - n)) - 1)
+
+
+def _mix(x: Tensor) -> Tensor:
+    """The 64-bit finaliser of SplitMix64 (Steele, Lea, Flood 2014), on wrapping int64."""
+    x = (x ^ _shift_right(x, 30)) * -0x40A7B892E31B1A47
+    x = (x ^ _shift_right(x, 27)) * -0x6B2FB644ECCEEE15
+    return x ^ _shift_right(x, 31)
+
+
+def uniforms(key: bytes, places: Sequence[Place], keys: Tensor) -> Tensor:
+    """float64 [places, vocabulary] in (0, 1), of 53 bits each."""
+    halves = []
+    for place in places:
+        body = key + place.offset.to_bytes(8, "little") + place.ordinal.to_bytes(8, "little")
+        digest = hashlib.blake2b(body, digest_size=16, person=b"slem place").digest()
+        halves.append([int.from_bytes(digest[i : i + 8], "little", signed=True) for i in (0, 8)])
+    first, second = torch.tensor(halves, dtype=torch.int64, device=keys.device).T.unsqueeze(-1)
+    bits = _shift_right(_mix(_mix(keys ^ first) ^ second), 11)
+    return ((bits.double() + 0.5) * 2.0**-53).clamp(max=1 - 2.0**-53)
+
+
+def gumbel(key: bytes, places: Sequence[Place], keys: Tensor) -> Tensor:
+    """float64 [places, vocabulary]: standard Gumbel noise."""
+    return -torch.log(-torch.log(uniforms(key, places, keys)))
+
+
+def filtered(scores: Tensor, top_k: int | None, top_p: float | None) -> Tensor:
+    """`scores` [n, vocabulary] with the tokens that a filter drops at -inf: top-k first, then top-p of what is left.
+
+    Top-p keeps the smallest set of most likely tokens whose probabilities sum to at least `top_p`.
+    """
+    if top_k is not None and top_k < scores.shape[-1]:
+        kth = scores.topk(top_k).values[..., -1:]
+        scores = scores.masked_fill(scores < kth, -math.inf)
+    if top_p is not None and top_p < 1:
+        ordered, index = scores.sort(descending=True, stable=True)
+        probabilities = ordered.softmax(-1)
+        before = probabilities.cumsum(-1) - probabilities
+        dropped = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, index, before >= top_p)
+        scores = scores.masked_fill(dropped, -math.inf)
+    return scores
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """The target's rule of choice for one run."""
+
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    key: bytes
+    keys: Tensor
+
+    def scores(self, logits: Tensor, places: Sequence[Place]) -> Tensor:
+        """[n, vocabulary]: what the choice is the argmax of. `logits` [n, vocabulary], one place for each row."""
+        if self.temperature == 0:
+            return logits
+        logits = logits.to(self.keys.device, torch.float64)
+        kept = filtered(logits / self.temperature, self.top_k, self.top_p)
+        return kept + gumbel(self.key, places, self.keys[: logits.shape[-1]])
+
+    def choose(self, logits: Tensor, places: Sequence[Place]) -> list[int]:
+        """The target's own id at each place."""
+        choices: list[int] = self.scores(logits, places).argmax(-1).tolist()
+        return choices

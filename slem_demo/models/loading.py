@@ -1,0 +1,244 @@
+"""From a pair's name to two models that can decode."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+from slem_demo.engine.decode import Clock, Prompts, slem, target_only
+from slem_demo.errors import SlemError
+from slem_demo.models.cached import CachedModel, refuse_unless_croppable
+from slem_demo.models.codec import HubCodec
+from slem_demo.models.hub import fetch
+from slem_demo.models.pairs import MODELS, Source, pair_sources
+from slem_demo.trace import Environment, Event, Method, ModelInfo, Request, Trace
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where and how to compute.
+
+    `device` is "auto", a torch device, or "split": over all devices, memory and disk, as accelerate finds room (`max_memory`
+    limits it, for example {"cpu": "2GiB"}; what fits nowhere goes to `offload_folder`).
+    """
+
+    device: str = "auto"
+    dtype: Dtype = "auto"
+    max_memory: dict[str | int, str] | None = None
+    offload_folder: str | None = None
+
+    @property
+    def is_split(self) -> bool:
+        return self.device == "split"
+
+    def torch_device(self) -> torch.device:
+        """Raises SlemError for a device that torch does not know or this machine does not have."""
+        name = self.device
+        if name in ("auto", "split"):
+            name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        try:
+            device = torch.device(name)
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError):
+            raise SlemError(f"There is no device {self.device!r} on this machine; use auto, cpu, cuda, mps or split.") from None
+        return device
+
+    def torch_dtype(self) -> torch.dtype:
+        """bfloat16 on CUDA, float32 elsewhere: on a CPU without matrix units bfloat16 gains nothing, and float32 is exact."""
+        if self.dtype != "auto":
+            return DTYPES[self.dtype]
+        return torch.bfloat16 if self.torch_device().type == "cuda" else torch.float32
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """Weights and tokenizer of one model, shared by all runs; `session` gives a run its own cache."""
+
+    lm: PreTrainedModel
+    codec: HubCodec
+    info: ModelInfo
+    eos_ids: frozenset[int]
+    max_context: int
+
+    def session(self) -> CachedModel:
+        return CachedModel(self.lm, self.codec, self.eos_ids, self.max_context)
+
+    def prompt_ids(self, prompt: str, chat: bool) -> list[int]:
+        """The prompt in this model's own rendering: its BOS once, and its chat template if asked for and if it has one.
+
+        Without a template a chat prompt is rendered like a raw one. In a raw prompt everything is text, also `<|end|>`.
+        """
+        tokenizer = self.codec.tokenizer
+        if chat and tokenizer.chat_template:
+            messages = [{"role": "user", "content": prompt}]
+            ids: list[int] = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+            return list(ids)
+        bos = tokenizer.bos_token_id
+        begins = tokenizer("").input_ids[:1] == [bos] if bos is not None else False
+        return [bos] * begins + self.codec.encode(prompt)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A target and a draft, ready to decode."""
+
+    name: str
+    target: LoadedModel
+    draft: LoadedModel
+
+    @cached_property
+    def has_one_tokenizer(self) -> bool:
+        """Then this is plain speculative decoding, and is labelled so."""
+        return bool(self.target.codec.vocab == self.draft.codec.vocab)
+
+    def prompts(self, request: Request) -> Prompts:
+        """The request's prompt for both models.
+
+        Raises:
+            SlemError: prompt and new tokens together are more than the target's context.
+        """
+        target_ids = self.target.prompt_ids(request.prompt, request.chat)
+        n_most = self.target.max_context
+        if len(target_ids) + request.max_new_tokens > n_most:
+            raise SlemError(
+                f"The prompt has {len(target_ids)} tokens; with {request.max_new_tokens} new ones that is more than the {n_most} "
+                f"that {self.target.info.name} can read. Shorten the prompt or ask for fewer tokens."
+            )
+        return Prompts(target_ids, self.draft.prompt_ids(request.prompt, request.chat))
+
+    def decode(self, request: Request, clock: Clock = time.perf_counter) -> Iterator[Event]:
+        """The events of one run, with caches of its own.
+
+        Raises:
+            SlemError: the request does not fit the models.
+        """
+        prompts = self.prompts(request)
+        match request.method:
+            case Method.TARGET:
+                return target_only(self.target.session(), prompts.target_ids, request, clock)
+            case Method.SLEM:
+                return slem(self.target.session(), self.draft.session(), prompts, request, clock)
+            case _:
+                raise SlemError(f"The method {request.method} has no rounds to show; use it in bench.")
+
+    def trace(self, request: Request) -> Trace:
+        """The trace of a run that has not begun: what is known before its first event."""
+        draft = None if request.method is Method.TARGET else self.draft.info
+        return Trace(request=request, target=self.target.info, draft=draft, environment=self.environment)
+
+    @cached_property
+    def environment(self) -> Environment:
+        return Environment(
+            device=str(self.target.lm.device),
+            dtype=str(self.target.lm.dtype).removeprefix("torch."),
+            threads=torch.get_num_threads(),
+            machine=machine_name(self.target.lm.device),
+            versions={"python": platform.python_version(), "torch": torch.__version__, "transformers": transformers.__version__},
+        )
+
+
+def load_pair(name: str, placement: Placement | None = None) -> Pair:
+    """Loads `builtin` or `TARGET::DRAFT`. Only the target is ever split over devices.
+
+    Raises:
+        SlemError: the pair is unknown, the hub can't be reached, or files are missing or broken.
+    """
+    placement = placement or Placement()
+    target_source, draft_source = pair_sources(name)
+    target = load_model(target_source, placement)
+    one_device = Placement("auto", placement.dtype) if placement.is_split else placement
+    draft = target if draft_source == target_source and not placement.is_split else load_model(draft_source, one_device)
+    return Pair(name, target, draft)
+
+
+def decode(pair: Pair, prompt: str, **settings: object) -> Iterator[Event]:
+    """The events of one run; `settings` are the fields of `trace.Request`.
+
+    Raises:
+        SlemError: a setting is out of range, or the prompt does not fit.
+    """
+    return pair.decode(Request.checked(pair=pair.name, prompt=prompt, **settings))
+
+
+def load_model(source: Source, placement: Placement) -> LoadedModel:
+    """Loads one model from its folder or from the hub; see `load_pair`."""
+    folder, revision = (source.folder, None) if source.folder else fetch(source)
+    if source.name in MODELS:
+        revision = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:12] if MODELS[source.name].is_here else None
+    lm = _weights(folder, source.name, placement)
+    refuse_unless_croppable(lm, source.name)
+    codec = HubCodec(_tokenizer(folder, source.name), lm.config.vocab_size)
+    ids = lm.generation_config.eos_token_id if lm.generation_config else None
+    eos_ids = {codec.tokenizer.eos_token_id, *(ids if isinstance(ids, list) else [ids])} - {None}
+    info = ModelInfo(
+        name=source.name,
+        source=source.hub_id or "folder",
+        revision=revision,
+        vocab_size=len(codec.tokenizer),
+        n_layers=lm.config.num_hidden_layers,
+        n_parameters=lm.num_parameters(),
+    )
+    return LoadedModel(lm, codec, info, frozenset(eos_ids), int(lm.config.max_position_embeddings))
+
+
+def _weights(folder: Path, name: str, placement: Placement) -> PreTrainedModel:
+    if not any(folder.glob("*.safetensors")):
+        raise SlemError(f"{name}: there is no model.safetensors in its folder.")
+    where: dict[str, object] = {}
+    if placement.is_split:
+        where = {"device_map": "auto", "max_memory": placement.max_memory, "offload_folder": placement.offload_folder}
+    try:
+        lm: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=placement.torch_dtype(), use_safetensors=True, local_files_only=True, trust_remote_code=False, **where
+        )
+    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise SlemError(f"{name} does not fit into memory; try --device split or a smaller model.") from None
+        raise SlemError(f"{name}: its weights or its config.json cannot be read ({_first_line(error)}).") from None
+    return (lm if placement.is_split else lm.to(placement.torch_device())).eval()
+
+
+def _tokenizer(folder: Path, name: str) -> PreTrainedTokenizerFast:
+    """Not AutoTokenizer: that rebuilds some pre-tokenizers, where the file itself is right."""
+    if not (folder / "tokenizer.json").is_file():
+        raise SlemError(f"{name}: there is no tokenizer.json in its folder; only fast tokenizers are supported.")
+    try:
+        tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # the tokenizers library raises bare Exception for a file that it can't parse
+        raise SlemError(f"{name}: its tokenizer.json cannot be read ({_first_line(error)}).") from None
+    return tokenizer
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def machine_name(device: torch.device) -> str:
+    """The GPU's name, or the CPU's and how many cores may be used."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    names = [line.split(":", 1)[1].strip() for line in _cpuinfo() if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+
+
+def _cpuinfo() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.is_file() else []

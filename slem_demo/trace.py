@@ -1,0 +1,281 @@
+"""What happened, as frozen values. Everything on screen, in a table, in a report or in a test comes from a `Trace`.
+
+Facts only: rates, speedups and fates are derived (`metrics.py`, `views/`), so they cannot disagree with the rounds.
+Times are seconds. `None` means unknown; an empty tuple or 0 means "none".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
+
+from slem_demo.errors import SlemError
+
+SCHEMA_VERSION = 1
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Method(StrEnum):
+    """Ways of decoding with one pair; all but `generate` write the same events."""
+
+    TARGET = "target"
+    SLEM = "slem"
+    GENERATE = "generate"
+
+
+class Reason(StrEnum):
+    """Why a round proposed nothing and was a plain target step. The list is closed."""
+
+    TARGET_ONLY = "target_only"
+    K_ZERO = "k_zero"
+    LAST_TOKEN = "last_token"
+    DRAFTER_CONTEXT = "drafter_context"
+    DRAFTER_ROUND_TRIP = "drafter_round_trip"
+    NO_DRAFT_TEXT = "no_draft_text"
+    UNFINISHED_CHARACTER = "unfinished_character"
+    INSIDE_CHARACTER = "inside_character"
+    NO_BOUNDARY = "no_boundary"
+    TARGET_ROUND_TRIP = "target_round_trip"
+
+
+REASON_TEXT: dict[Reason, str] = {
+    Reason.TARGET_ONLY: "this method does not draft",
+    Reason.K_ZERO: "K is 0, so nothing was drafted",
+    Reason.LAST_TOKEN: "only one token was left to write",
+    Reason.DRAFTER_CONTEXT: "the draft model has no room left in its context",
+    Reason.DRAFTER_ROUND_TRIP: "the draft's tokenizer cannot write the text so far exactly",
+    Reason.NO_DRAFT_TEXT: "the draft model proposed no text",
+    Reason.UNFINISHED_CHARACTER: "the draft ended inside a character",
+    Reason.INSIDE_CHARACTER: "the text so far ends inside a character and the draft did not continue it",
+    Reason.NO_BOUNDARY: "the target's tokenizer has no token boundary where the draft begins",
+    Reason.TARGET_ROUND_TRIP: "the target's tokenizer cannot write the drafted text exactly",
+}
+
+
+class StopReason(StrEnum):
+    EOS = "eos"
+    STOP_STRING = "stop_string"
+    LENGTH = "length"
+
+
+class Request(Frozen):
+    """What was asked for. Built by `Request.checked`, which turns a bad value into one readable sentence."""
+
+    pair: str
+    prompt: str
+    chat: bool = False
+    method: Method = Method.SLEM
+    max_new_tokens: Annotated[int, Field(ge=1, le=8192)] = 128
+    k: Annotated[int, Field(ge=0, le=64)] = 4
+    temperature: Annotated[float, Field(ge=0, le=10)] = 0.0
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    stop: tuple[str, ...] = ()
+    draft_noise: Literal["greedy"] = "greedy"
+    alternatives: Annotated[int, Field(ge=0, le=20)] = 0
+
+    @field_validator("prompt")
+    @classmethod
+    def _prompt_is_text(cls, prompt: str) -> str:
+        if not prompt.strip():
+            raise ValueError("it is empty: write some text for the models to continue")
+        return _encodable(prompt)
+
+    @field_validator("stop")
+    @classmethod
+    def _stops_are_text(cls, stop: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not s for s in stop):
+            raise ValueError("a stop string is empty")
+        return tuple(_encodable(s) for s in stop)
+
+    @classmethod
+    def checked(cls, **fields: object) -> Self:
+        """A validated request.
+
+        Raises:
+            SlemError: names the field that is wrong, the value, and what is allowed.
+        """
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            raise SlemError(_sentence(error)) from None
+
+
+class Token(Frozen):
+    """One id of one vocabulary. `text` is for people (incomplete characters as U+FFFD); `bytes` is what counts."""
+
+    id: int
+    text: str
+    bytes: bytes
+
+    @field_serializer("bytes", when_used="json")
+    def _hex(self, value: bytes) -> str:
+        return value.hex()
+
+    @field_validator("bytes", mode="before")
+    @classmethod
+    def _from_hex(cls, value: object) -> object:
+        return bytes.fromhex(value) if isinstance(value, str) else value
+
+
+class Alternative(Frozen):
+    """A token that the target could have chosen, with its probability at the run's temperature (1 when greedy)."""
+
+    token: Token
+    probability: float
+
+
+class Position(Frozen):
+    """One tested position: the candidate's probability (None after the last candidate) and the target's best."""
+
+    candidate_probability: float | None
+    alternatives: tuple[Alternative, ...]
+
+
+class PrefillEvent(Frozen):
+    """Both models have read the prompt but its last id. `None`: no such model in this method."""
+
+    event: Literal["prefill"] = "prefill"
+    target_prompt_ids: tuple[int, ...]
+    draft_prompt_ids: tuple[int, ...] | None
+    target_s: float
+    draft_s: float | None
+
+
+class RoundEvent(Frozen):
+    """One target pass: what was proposed, how much of it the target kept, and the target's own next token.
+
+    `draft`, `draft_text` and `candidate` are empty when nothing was proposed (`reason` says why). `own` is None when the run
+    ended inside the accepted candidates. `text` is what became certain in this round: an unfinished character waits.
+    """
+
+    event: Literal["round"] = "round"
+    round: int
+    draft: tuple[Token, ...] | None = ()
+    draft_text: str | None = ""
+    candidate: tuple[Token, ...] | None = ()
+    n_accepted: int
+    own: Token | None
+    text: str
+    reason: Reason | None = None
+    draft_s: float | None = None
+    retokenise_s: float | None = None
+    verify_s: float | None = None
+    round_s: float
+    positions: tuple[Position, ...] | None = None
+
+    @property
+    def committed(self) -> tuple[Token, ...]:
+        """The tokens that this round added to the output."""
+        kept = (self.candidate or ())[: self.n_accepted]
+        return kept if self.own is None else (*kept, self.own)
+
+
+class StopEvent(Frozen):
+    """The end. `tail` is text that had waited (an unfinished character), so all texts and the tail make `text`."""
+
+    event: Literal["stop"] = "stop"
+    reason: StopReason
+    output_ids: tuple[int, ...]
+    text: str
+    tail: str
+
+
+Event = PrefillEvent | RoundEvent | StopEvent
+
+
+class ModelInfo(Frozen):
+    """Which weights ran: `source` says where they came from, `revision` which version of them."""
+
+    name: str
+    source: str
+    revision: str | None
+    vocab_size: int
+    n_layers: int
+    n_parameters: int
+
+
+class Environment(Frozen):
+    """Where it ran."""
+
+    device: str
+    dtype: str
+    threads: int
+    machine: str
+    versions: dict[str, str]
+
+
+class Trace(Frozen):
+    """A run: a fold of its events. Without `stop` the run was interrupted and holds what had been written."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    request: Request
+    target: ModelInfo
+    draft: ModelInfo | None
+    environment: Environment
+    prefill: PrefillEvent | None = None
+    rounds: tuple[RoundEvent, ...] = ()
+    stop: StopEvent | None = None
+
+    def with_events(self, events: Iterable[Event]) -> Trace:
+        """This trace and what `events` add to it."""
+        prefill, rounds, stop = self.prefill, list(self.rounds), self.stop
+        for event in events:
+            match event:
+                case PrefillEvent():
+                    prefill = event
+                case RoundEvent():
+                    rounds.append(event)
+                case StopEvent():
+                    stop = event
+        return self.model_copy(update={"prefill": prefill, "rounds": tuple(rounds), "stop": stop})
+
+    @property
+    def output_ids(self) -> tuple[int, ...]:
+        return tuple(token.id for r in self.rounds for token in r.committed)
+
+    @property
+    def text(self) -> str:
+        return "".join(r.text for r in self.rounds) + (self.stop.tail if self.stop else "")
+
+    def to_json(self) -> str:
+        return self.model_dump_json()
+
+    @classmethod
+    def from_json(cls, data: str | bytes) -> Trace:
+        """The trace in `data`.
+
+        Raises:
+            SlemError: it is not JSON, not a trace, or of another schema version.
+        """
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            if first["loc"] == ("schema_version",):
+                raise SlemError(f"This trace has another schema version; version {SCHEMA_VERSION} is needed.") from None
+            raise SlemError(f"This is not a trace of a run: {_sentence(error)}") from None
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds half of a surrogate pair, which is no character") from None
+    return text
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"])) or "file"
+    message = first["msg"].removeprefix("Value error, ")
+    value = first["input"]
+    shown = f" (got {value!r})" if isinstance(value, int | float | None) or (isinstance(value, str) and len(value) < 40) else ""
+    return f"{place}: {message}{shown}."
