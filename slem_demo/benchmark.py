@@ -162,9 +162,7 @@ def requests(pair: Pair, prompts: Iterable[str], **settings: object) -> list[Req
     return made
 
 
-def runs(
-    pair: Pair, asked: Sequence[Request], methods: Sequence[Method], repeats: int, clock: Clock = time.perf_counter
-) -> Iterator[Run]:
+def runs(pair: Pair, asked: Sequence[Request], methods: Sequence[Method], repeats: int, clock: Clock = time.perf_counter) -> Iterator[Run]:
     """All runs, the methods of one prompt directly after each other, after one of each that is thrown away."""
     for method in methods:
         one_run(pair, asked[0], method, (0, 0), clock)

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slem_demo.errors import SlemError
-from slem_demo.metrics import Interval, Summary, event_json, summarise
+from slem_demo.metrics import Interval, Summary, event_lines, summarise
 from slem_demo.trace import REASON_TEXT, Event, Method, Request, RoundEvent, StopEvent, Trace
 
 if TYPE_CHECKING:
@@ -135,8 +135,8 @@ def run_decode(args: argparse.Namespace) -> int:
     pair = _load(args)
     events, trace = pair.decode(request), pair.trace(request)
     if args.format == "jsonl":
-        for line in jsonl(events, trace):
-            print(line, flush=True)
+        for line in event_lines(events):
+            print(json.dumps(line, ensure_ascii=False), flush=True)
     else:
         show(events, trace, plain_speculative=pair.has_one_tokenizer)
     return 0
@@ -157,22 +157,17 @@ def _read(path: Path) -> str:
         raise SlemError(f"{path} cannot be read as UTF-8 text ({type(error).__name__}).") from None
 
 
-def jsonl(events: Iterator[Event], trace: Trace) -> Iterator[str]:
-    """One event a line; the stop event carries the run's measures."""
-    for event in events:
-        trace = trace.with_events([event])
-        yield json.dumps(event_json(event, trace), ensure_ascii=False)
-
-
 def show(events: Iterator[Event], trace: Trace, plain_speculative: bool) -> None:
     """The text as it comes, coloured by fate on a terminal, then the run's measures on stderr."""
     OUT.print(Text(trace.request.prompt, style="dim"), end="", soft_wrap=True)
+    seen: list[Event] = []
     for event in events:
-        trace = trace.with_events([event])
+        seen.append(event)
         if isinstance(event, RoundEvent):
             OUT.print(styled(event) if OUT.is_terminal else Text(event.text), end="", soft_wrap=True)
         elif isinstance(event, StopEvent):
             OUT.print(Text(event.tail), soft_wrap=True)
+    trace = trace.with_events(seen)
     ERR.print(closing_line(trace, summarise(trace), plain_speculative), markup=False)
 
 
@@ -299,7 +294,7 @@ def _interval(value: Interval | None) -> str:
 # -- pairs -----------------------------------------------------------------------------------------------------
 
 
-def run_pairs(args: argparse.Namespace) -> int:
+def run_pairs(_: argparse.Namespace) -> int:
     from slem_demo.models.pairs import MODELS, PAIRS
 
     pairs = Table("pair", "target", "draft", "about")

@@ -6,13 +6,14 @@ Counted in three units, because acceptance per token can't be compared across vo
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from scipy import stats
 
-from slem_demo.trace import Event, RoundEvent, StopEvent, Trace
+from slem_demo.trace import Event, PrefillEvent, RoundEvent, StopEvent, Trace
 
 
 @dataclass(frozen=True)
@@ -66,72 +67,106 @@ def n_accepted_draft(r: RoundEvent, n_pending: int) -> int:
     n = 0
     for token in r.draft or ():
         left -= len(token.bytes)
-        if left < 0 or (not token.bytes and not r.n_accepted == len(r.candidate or ())):
+        if left < 0 or (not token.bytes and r.n_accepted != len(r.candidate or ())):
             break
         n += 1
     return n
 
 
+@dataclass
+class Tally:
+    """Counts of a run, round by round, so that a long run's measures cost no more to show than a short one's."""
+
+    prefill: PrefillEvent | None = None
+    accepted: Counter[int] = field(default_factory=Counter)  # rounds by accepted candidates
+    sent: Counter[int] = field(default_factory=Counter)  # rounds by candidates
+    counts: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("draft_s", "retokenise_s", "verify_s", "round_s"), 0.0))
+    by_position: Counter[int] = field(default_factory=Counter)  # rounds in which the candidate at a position was accepted
+    decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
+
+    def add(self, event: Event) -> None:
+        if isinstance(event, PrefillEvent):
+            self.prefill = event
+        elif isinstance(event, RoundEvent):
+            self._add_round(event)
+
+    def _add_round(self, r: RoundEvent) -> None:
+        candidate, committed = r.candidate or (), b"".join(token.bytes for token in r.committed)
+        n_pending = len(self.decoder.getstate()[0])
+        self.accepted[r.n_accepted] += 1
+        self.sent[len(candidate)] += 1
+        self.by_position.update(range(r.n_accepted))
+        self.counts.update(
+            output=len(r.committed),
+            output_bytes=len(committed),
+            draft=len(r.draft or ()),
+            accepted_draft=n_accepted_draft(r, n_pending),
+            accepted_bytes=sum(len(token.bytes) for token in candidate[: r.n_accepted]),
+            mismatches=r.own is not None and r.n_accepted < len(candidate),
+            cut=is_cut(r),
+        )
+        self.decoder.decode(committed)
+        for name in self.seconds:
+            self.seconds[name] += getattr(r, name) or 0.0
+
+    def summary(self) -> Summary:
+        n_rounds, counts, times = self.accepted.total(), self.counts, self.seconds
+        n_accepted = sum(n * rounds for n, rounds in self.accepted.items())
+        n_sent = sum(n * rounds for n, rounds in self.sent.items())
+        n_tested = n_accepted + counts["mismatches"]
+        prefill_s = (self.prefill.target_s + (self.prefill.draft_s or 0.0)) if self.prefill else 0.0
+        seconds = prefill_s + times["round_s"]
+        phases = {name: times[name] for name in ("draft_s", "retokenise_s", "verify_s")}
+        return Summary(
+            num_rounds=n_rounds,
+            num_output_tokens=counts["output"],
+            num_output_bytes=counts["output_bytes"],
+            num_draft_tokens=counts["draft"],
+            num_accepted_draft_tokens=counts["accepted_draft"],
+            num_candidate_tokens=n_sent,
+            num_accepted_tokens=n_accepted,
+            num_accepted_bytes=counts["accepted_bytes"],
+            num_tested_tokens=n_tested,
+            num_cut_tokens=counts["cut"],
+            draft_acceptance_rate=_ratio(n_accepted, n_sent),
+            tested_acceptance_rate=_ratio(n_accepted, n_tested),
+            mean_acceptance_length=_ratio(counts["output"], n_rounds),
+            acceptance_histogram=[self.accepted[n] for n in range(max(self.accepted, default=-1) + 1)],
+            acceptance_by_position=[
+                self.by_position[i] / sum(rounds for n, rounds in self.sent.items() if n > i) for i in range(max(self.sent, default=0))
+            ],
+            bytes_per_target_pass=_ratio(counts["output_bytes"], n_rounds),
+            target_prefill_s=self.prefill.target_s if self.prefill else None,
+            draft_prefill_s=self.prefill.draft_s if self.prefill else None,
+            other_s=times["round_s"] - sum(phases.values()),
+            seconds=seconds,
+            tokens_per_second=_ratio(counts["output"], seconds),
+            **phases,
+        )
+
+
 def summarise(trace: Trace) -> Summary:
     """The measures of a run, finished or not."""
-    rounds = trace.rounds
-    accepted = [r.n_accepted for r in rounds]
-    n_candidates = [len(r.candidate or ()) for r in rounds]
-    mismatches = [r for r, n in zip(rounds, n_candidates, strict=True) if r.own is not None and r.n_accepted < n]
-    n_output = sum(len(r.committed) for r in rounds)
-    n_bytes = sum(len(token.bytes) for r in rounds for token in r.committed)
-    n_tested = sum(accepted) + len(mismatches)
-    histogram = np.bincount(accepted, minlength=1).tolist() if rounds else []
-    prefill = trace.prefill
-    times = {name: sum(getattr(r, name) or 0.0 for r in rounds) for name in ("draft_s", "retokenise_s", "verify_s")}
-    rounds_s = sum(r.round_s for r in rounds)
-    seconds = rounds_s + ((prefill.target_s + (prefill.draft_s or 0.0)) if prefill else 0.0)
-    return Summary(
-        num_rounds=len(rounds),
-        num_output_tokens=n_output,
-        num_output_bytes=n_bytes,
-        num_draft_tokens=sum(len(r.draft or ()) for r in rounds),
-        num_accepted_draft_tokens=_accepted_draft_tokens(rounds),
-        num_candidate_tokens=sum(n_candidates),
-        num_accepted_tokens=sum(accepted),
-        num_accepted_bytes=sum(len(t.bytes) for r in rounds for t in (r.candidate or ())[: r.n_accepted]),
-        num_tested_tokens=n_tested,
-        num_cut_tokens=sum(map(is_cut, rounds)),
-        draft_acceptance_rate=_ratio(sum(accepted), sum(n_candidates)),
-        tested_acceptance_rate=_ratio(sum(accepted), n_tested),
-        mean_acceptance_length=_ratio(n_output, len(rounds)),
-        acceptance_histogram=histogram,
-        acceptance_by_position=[
-            sum(a > i for a in accepted) / sum(n > i for n in n_candidates) for i in range(max(n_candidates, default=0))
-        ],
-        bytes_per_target_pass=_ratio(n_bytes, len(rounds)),
-        target_prefill_s=prefill.target_s if prefill else None,
-        draft_prefill_s=prefill.draft_s if prefill else None,
-        other_s=rounds_s - sum(times.values()),
-        seconds=seconds,
-        tokens_per_second=_ratio(n_output, seconds),
-        **times,
-    )
-
-
-def _accepted_draft_tokens(rounds: Sequence[RoundEvent]) -> int:
-    n, decoder = 0, codecs.getincrementaldecoder("utf-8")("replace")
-    for r in rounds:
-        n += n_accepted_draft(r, n_pending=len(decoder.getstate()[0]))
-        decoder.decode(b"".join(token.bytes for token in r.committed))
-    return n
+    tally = Tally(prefill=trace.prefill)
+    for r in trace.rounds:
+        tally.add(r)
+    return tally.summary()
 
 
 def _ratio(a: float, b: float) -> float | None:
     return a / b if b else None
 
 
-def event_json(event: Event, trace: Trace) -> dict[str, object]:
-    """An event as the command line and the app's API send it: a stop event carries the run's measures."""
-    line: dict[str, object] = event.model_dump(mode="json")
-    if isinstance(event, StopEvent):
-        line["metrics"] = asdict(summarise(trace))
-    return line
+def event_lines(events: Iterable[Event]) -> Iterator[dict[str, object]]:
+    """Events as the command line and the app's API send them: the stop event carries the run's measures."""
+    tally = Tally()
+    for event in events:
+        tally.add(event)
+        line: dict[str, object] = event.model_dump(mode="json")
+        if isinstance(event, StopEvent):
+            line["metrics"] = asdict(tally.summary())
+        yield line
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Times are seconds. `None` means unknown; an empty tuple or 0 means "none".
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Literal, Self
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serial
 
 from slem_demo.errors import SlemError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 1  # of `Trace.schema_version`
 
 
 class Frozen(BaseModel):
@@ -113,16 +114,16 @@ class Token(Frozen):
 
     id: int
     text: str
-    bytes: bytes
+    bytes: builtins.bytes
 
     @field_serializer("bytes", when_used="json")
-    def _hex(self, value: bytes) -> str:
+    def _hex(self, value: builtins.bytes) -> str:
         return value.hex()
 
     @field_validator("bytes", mode="before")
     @classmethod
     def _from_hex(cls, value: object) -> object:
-        return bytes.fromhex(value) if isinstance(value, str) else value
+        return builtins.bytes.fromhex(value) if isinstance(value, str) else value
 
 
 class Alternative(Frozen):
@@ -215,7 +216,7 @@ class Environment(Frozen):
 class Trace(Frozen):
     """A run: a fold of its events. Without `stop` the run was interrupted and holds what had been written."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     request: Request
     target: ModelInfo
     draft: ModelInfo | None

@@ -115,9 +115,10 @@ class DraftContext:
         """`prompt_ids`: the prompt in the drafter's own rendering. Text after its last special token may still be re-tokenised."""
         self.codec = codec
         n_fixed = max((i + 1 for i, token in enumerate(prompt_ids) if not codec.vocab[token]), default=0)
-        self._text = self._rewritable(prompt_ids[n_fixed:])
-        if self._text is None:
-            n_fixed, self._text = len(prompt_ids), ""
+        text = self._rewritable(prompt_ids[n_fixed:])
+        if text is None:
+            n_fixed = len(prompt_ids)
+        self._text = text or ""
         self._fixed = list(prompt_ids[:n_fixed])
         self._body = Encoded([], [])
         self._anchor = (0, 0)  # where the next encoding starts, in characters and in bytes

@@ -7,7 +7,7 @@ or knows who listens, and an abandoned generator leaves nothing to clean up.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from slem_demo.engine.sampling import Chooser, run_key
 from slem_demo.trace import Alternative, Event, Position, PrefillEvent, Reason, Request, RoundEvent, Token
 
 Clock = Callable[[], float]
+Events = Generator[Event, None, None]
 
 
 class Model(Protocol):
@@ -64,7 +65,7 @@ class Draft:
     retokenise_s: float | None = None
 
 
-def target_only(target: Model, prompt_ids: Sequence[int], request: Request, clock: Clock = time.perf_counter) -> Iterator[Event]:
+def target_only(target: Model, prompt_ids: Sequence[int], request: Request, clock: Clock = time.perf_counter) -> Events:
     """The target alone, one token a pass: the reference for ids and for speed.
 
     Args:
@@ -79,9 +80,7 @@ def target_only(target: Model, prompt_ids: Sequence[int], request: Request, cloc
     yield run.output.stop_event()
 
 
-def slem(
-    target: Model, drafter: Model, prompts: Prompts, request: Request, clock: Clock = time.perf_counter
-) -> Iterator[Event]:
+def slem(target: Model, drafter: Model, prompts: Prompts, request: Request, clock: Clock = time.perf_counter) -> Events:
     """String-level exact match: draft in one vocabulary, compare in the other.
 
     Every committed id is the target's own choice given the committed ids before it. What is proposed can't affect the output, only

@@ -38,7 +38,8 @@ class CachedModel:
             self._ids, self._cache, self._floor = [], self._empty_cache(), 0
             raise
         self._ids = list(ids)
-        return out.logits[0].float()
+        logits: Tensor = out.logits[0].float()
+        return logits
 
     @property
     def _n_cached(self) -> int:

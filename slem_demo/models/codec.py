@@ -9,6 +9,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -36,8 +37,19 @@ class HubCodec:
         self._backend.no_padding()
         self._backend.encode_special_tokens = True
         self.vocab: Sequence[bytes] = _vocabulary_bytes(self._backend, n_logits)
+        self._byteless = frozenset(i for i, data in enumerate(self.vocab) if not data)
+        names = {tokenizer.unk_token, *(t.content for t in tokenizer.added_tokens_decoder.values() if t.special)} - {None}
+        self._special = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))) or r"(?!)")
 
     def encode(self, text: str) -> list[int]:
+        """Ids of the text. Some models hold their special tokens as pieces: a text that spells one is then cut inside it."""
+        ids = self._encode(text)
+        if self._byteless.isdisjoint(ids):
+            return ids
+        cuts = [0, *(match.start() + 1 for match in self._special.finditer(text)), len(text)]
+        return [i for start, end in pairwise(cuts) for i in self._encode(text[start:end])]
+
+    def _encode(self, text: str) -> list[int]:
         ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
         return ids
 

@@ -24,7 +24,7 @@ def generate(pair: Pair, request: Request, clock: Clock = time.perf_counter) -> 
     lm = pair.target.lm
     prompt = torch.tensor([pair.prompts(request).target_ids], device=lm.device)
     began = clock()
-    rows = lm.generate(  # type: ignore[operator]
+    rows = lm.generate(
         prompt,
         attention_mask=torch.ones_like(prompt),
         do_sample=False,

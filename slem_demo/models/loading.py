@@ -6,8 +6,7 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -17,13 +16,13 @@ import transformers
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from slem_demo.engine.decode import Clock, Prompts, slem, target_only
+from slem_demo.engine.decode import Clock, Events, Prompts, slem, target_only
 from slem_demo.errors import SlemError
 from slem_demo.models.cached import CachedModel, refuse_unless_croppable
 from slem_demo.models.codec import HubCodec
 from slem_demo.models.hub import fetch
 from slem_demo.models.pairs import MODELS, Source, pair_sources
-from slem_demo.trace import Environment, Event, Method, ModelInfo, Request, Trace
+from slem_demo.trace import Environment, Method, ModelInfo, Request, Trace
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -124,7 +123,7 @@ class Pair:
             )
         return Prompts(target_ids, self.draft.prompt_ids(request.prompt, request.chat))
 
-    def decode(self, request: Request, clock: Clock = time.perf_counter) -> Iterator[Event]:
+    def decode(self, request: Request, clock: Clock = time.perf_counter) -> Events:
         """The events of one run, with caches of its own.
 
         Raises:
@@ -162,14 +161,24 @@ def load_pair(name: str, placement: Placement | None = None) -> Pair:
         SlemError: the pair is unknown, the hub can't be reached, or files are missing or broken.
     """
     placement = placement or Placement()
-    target_source, draft_source = pair_sources(name)
-    target = load_model(target_source, placement)
+    sources = [local(source) for source in pair_sources(name)]  # both are here before either is loaded
+    target = load_model(sources[0], placement)
     one_device = Placement("auto", placement.dtype) if placement.is_split else placement
-    draft = target if draft_source == target_source and not placement.is_split else load_model(draft_source, one_device)
-    return Pair(name, target, draft)
+    same = sources[0] == sources[1] and not placement.is_split
+    return Pair(name, target, target if same else load_model(sources[1], one_device))
 
 
-def decode(pair: Pair, prompt: str, **settings: object) -> Iterator[Event]:
+def local(source: Source) -> Source:
+    """The source with a folder, and with the revision that is in it where that is known; fetches from the hub if need be."""
+    if source.folder is None:
+        folder, revision = fetch(source)
+        return replace(source, folder=folder, revision=revision)
+    if source.name in MODELS and MODELS[source.name].is_here:
+        return replace(source, revision=hashlib.sha256((source.folder / "model.safetensors").read_bytes()).hexdigest()[:12])
+    return source
+
+
+def decode(pair: Pair, prompt: str, **settings: object) -> Events:
     """The events of one run; `settings` are the fields of `trace.Request`.
 
     Raises:
@@ -180,9 +189,9 @@ def decode(pair: Pair, prompt: str, **settings: object) -> Iterator[Event]:
 
 def load_model(source: Source, placement: Placement) -> LoadedModel:
     """Loads one model from its folder or from the hub; see `load_pair`."""
-    folder, revision = (source.folder, None) if source.folder else fetch(source)
-    if source.name in MODELS:
-        revision = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:12] if MODELS[source.name].is_here else None
+    source = local(source)
+    folder = source.folder
+    assert folder is not None
     lm = _weights(folder, source.name, placement)
     refuse_unless_croppable(lm, source.name)
     codec = HubCodec(_tokenizer(folder, source.name), lm.config.vocab_size)
@@ -191,7 +200,7 @@ def load_model(source: Source, placement: Placement) -> LoadedModel:
     info = ModelInfo(
         name=source.name,
         source=source.hub_id or "folder",
-        revision=revision,
+        revision=source.revision,
         vocab_size=len(codec.tokenizer),
         n_layers=lm.config.num_hidden_layers,
         n_parameters=lm.num_parameters(),

@@ -79,7 +79,8 @@ TEMPERATURES = (0.0, 0.0, 0.0, 0.5, 0.8, 1.0)  # of the batches, in turn
 
 def chapters(verses: Iterable[str]) -> Iterator[tuple[str, str]]:
     """(name, text) of each chapter from lines like `Ge1:3 And God said, …`, verses joined by a space."""
-    name, parts = "", []
+    name = ""
+    parts: list[str] = []
     for line in verses:
         reference, text = line.rstrip("\n").split(" ", 1)
         chapter = reference.rsplit(":", 1)[0]
@@ -119,7 +120,7 @@ def write_corpus(raw: Iterable[str], out: Path = ASSETS, seed: int = 0) -> None:
     prompts = [opening(text) for _, text in held_out[:N_PROMPTS]]
     out.mkdir(parents=True, exist_ok=True)
     body = "".join(f"{name}\t{text}\n" for name, text in everything).encode()
-    with open(out / "corpus.txt.gz", "wb") as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as z:
+    with (out / "corpus.txt.gz").open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as z:
         z.write(body)
     names = [name for name, _ in held_out]
     (out / "held_out.json").write_text(json.dumps({"chapters": names, "prompts": prompts}, indent=1) + "\n")
@@ -173,9 +174,7 @@ def draft_tokenizer(texts: list[str], vocab_size: int = 3072) -> PreTrainedToken
         ],
     }
     tok = Tokenizer.from_str(json.dumps(spec))
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tok, eos_token=EOS, unk_token="<unk>", clean_up_tokenization_spaces=False
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=tok, eos_token=EOS, unk_token="<unk>", clean_up_tokenization_spaces=False)
 
 
 # -- models --------------------------------------------------------------------------------------------------
@@ -227,9 +226,7 @@ def optimizers(model: LlamaForCausalLM, lr: float) -> list[torch.optim.Optimizer
     ]
 
 
-def train(
-    model: LlamaForCausalLM, stream: torch.Tensor, schedule: Schedule, seed: int, checkpoint: Path | None = None
-) -> list[float]:
+def train(model: LlamaForCausalLM, stream: torch.Tensor, schedule: Schedule, seed: int, checkpoint: Path | None = None) -> list[float]:
     """Trains in place on random windows of `stream`; returns the loss (nats a token) of every step."""
     torch.manual_seed(seed)
     opts = optimizers(model, schedule.lr)
@@ -245,7 +242,7 @@ def train(
         windows = torch.stack([stream[s : s + length + 1] for s in starts])
         logits = model(windows[:, :-1], use_cache=False).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for opt in opts:
             opt.step()
@@ -278,7 +275,7 @@ def write_samples(model: LlamaForCausalLM, stream: torch.Tensor, n: int, seed: i
             attention_mask=torch.ones_like(prefixes),
             max_new_tokens=N_NEW,
             eos_token_id=None,
-            **how,  # type: ignore[arg-type]
+            **how,
         )
         yield from rows.tolist()
         print(f"{done + BATCH}/{n} samples  {time.perf_counter() - began:.0f} s", flush=True)
@@ -301,7 +298,12 @@ def bits_per_character(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFa
 def stored(folder: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
     """The model and tokenizer in a folder, in float32."""
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    return model, PreTrainedTokenizerFast.from_pretrained(folder)
+    return model, stored_tokenizer(folder)
+
+
+def stored_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(folder)
+    return tokenizer
 
 
 def export(work: Path, out: Path) -> dict[str, object]:
@@ -318,6 +320,7 @@ def export(work: Path, out: Path) -> dict[str, object]:
         model, tokenizer = stored(work / name)
         model.half().save_pretrained(out / name)
         tokenizer.save_pretrained(out / name)
+        (out / name / "model.safetensors").chmod(0o644)
         model, tokenizer = stored(out / name)
         card[name] = {
             "parameters": model.num_parameters(),
@@ -341,7 +344,7 @@ def mean_repetition(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast,
     for prompt in prompts:
         ids = tokenizer(prompt, return_tensors="pt")
         how = {"do_sample": True, "temperature": temperature, "top_k": 0} if temperature else {"do_sample": False}
-        row = model.generate(ids["input_ids"], attention_mask=ids["attention_mask"], max_new_tokens=128, **how)  # type: ignore[arg-type]
+        row = model.generate(ids["input_ids"], attention_mask=ids["attention_mask"], max_new_tokens=128, **how)
         shares.append(repeated_share(row[0, ids["input_ids"].shape[1] :].tolist()))
     return round(sum(shares) / len(shares), 3)
 
@@ -377,7 +380,7 @@ def run_samples(work: Path, steps: int | None) -> None:
 
 
 def run_draft(work: Path, steps: int | None) -> None:
-    _, target_tok = stored(work / "target")
+    target_tok = stored_tokenizer(work / "target")
     model, tokenizer = stored(work / "draft-texts")
     with gzip.open(work / "samples.jsonl.gz", "rt") as file:
         documents = [text for line in file for text in target_tok.decode(json.loads(line)).split(EOS) if text]

@@ -57,7 +57,7 @@ def check(events: list[Event], wanted_ids: list[int]) -> None:
 
 
 DIRECTIONS = [("long", "short"), ("short", "long"), ("long", "long"), ("short", "short")]
-STOPS = {
+STOPS: dict[str, dict[str, object]] = {
     "eos": {},
     "length": {"max_new_tokens": 17},
     "one token": {"max_new_tokens": 1},

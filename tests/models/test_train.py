@@ -1,0 +1,93 @@
+"""The training script: 30 steps on the real texts lower the loss, and what is exported is what was measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from slem_demo.models.pairs import ASSETS
+from slem_demo.models.train import (
+    SEED,
+    Schedule,
+    chapters,
+    draft_tokenizer,
+    load_corpus,
+    new_draft,
+    opening,
+    stored_tokenizer,
+    target_tokenizer,
+    token_stream,
+    train,
+    write_corpus,
+)
+
+
+def test_chapters_are_joined_from_verses() -> None:
+    verses = ["Ge1:1 In the beginning.", "Ge1:2 And  the earth.\n", "Ge2:1 Thus."]
+    assert list(chapters(verses)) == [("Ge1", "In the beginning. And the earth."), ("Ge2", "Thus.")]
+
+
+def test_an_opening_ends_with_a_whole_word() -> None:
+    assert opening("one two three four", n_chars=5) == "one two"
+    assert opening("one", n_chars=5) == "one"
+
+
+def test_held_out_chapters_are_not_trained_on_and_hardly_told_twice() -> None:
+    texts, held_out = load_corpus()
+    assert len(held_out) == 60
+    assert not set(texts) & set(held_out)
+    prompts = json.loads((ASSETS / "builtin" / "held_out.json").read_text())["prompts"]
+    assert len(prompts) == 16
+    assert all(any(text.startswith(prompt) for text in held_out) for prompt in prompts)
+
+
+def test_the_corpus_file_is_reproducible(tmp_path: Path) -> None:
+    verses = [f"B{chapter}:{verse} word{chapter} word{verse} and more words here now" for chapter in range(80) for verse in range(1, 9)]
+    for name in ("a", "b"):
+        write_corpus(verses, tmp_path / name)
+    assert (tmp_path / "a" / "corpus.txt.gz").read_bytes() == (tmp_path / "b" / "corpus.txt.gz").read_bytes()
+
+
+def test_the_tokenizers_in_assets_are_what_the_script_makes() -> None:
+    texts, held_out = load_corpus()
+    for name, make in (("target", target_tokenizer), ("draft", draft_tokenizer)):
+        fresh, stored = make(texts), stored_tokenizer(ASSETS / "builtin" / name)
+        assert len(fresh) == len(stored)
+        for text in held_out[:10]:
+            assert fresh(text).input_ids == stored(text).input_ids
+
+
+def test_the_learning_rate_rises_stays_and_falls_and_windows_are_joined_at_the_end() -> None:
+    schedule = Schedule(steps=1000, batch=8, window=256, lr=1.0, warmup=100, decay=0.2, n_joined=4)
+    assert schedule.lr_at(0) == pytest.approx(0.01)
+    assert schedule.lr_at(500) == 1.0
+    assert schedule.lr_at(900) == pytest.approx(0.5)
+    assert (schedule.shape_at(0), schedule.shape_at(900)) == ((8, 256), (2, 1024))
+
+
+def test_thirty_steps_lower_the_loss_and_repeat_exactly() -> None:
+    texts, _ = load_corpus()
+    tokenizer = draft_tokenizer(texts[:200])
+    stream = token_stream(tokenizer, texts[:200], SEED)
+    schedule = Schedule(steps=30, batch=4, window=64, lr=5e-3, warmup=5)
+    losses = []
+    for _ in range(2):
+        torch.manual_seed(SEED)
+        losses.append(train(new_draft(tokenizer), stream, schedule, SEED))
+    assert losses[0] == losses[1]
+    assert sum(losses[0][-5:]) < 0.85 * sum(losses[0][:5])
+
+
+def test_the_whole_script_runs_in_a_few_steps(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "slem_demo.models.train", "--work", str(tmp_path), "--out", str(tmp_path / "out"), "--steps", "3"]
+    done = subprocess.run(command, cwd=ASSETS.parent, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr[-2000:]
+    card = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert card["data"] == json.loads((ASSETS / "builtin" / "card.json").read_text())["data"]
+    assert (tmp_path / "out" / "target" / "model.safetensors").stat().st_size < 10e6
+    assert card["target"]["parameters"] == json.loads((ASSETS / "builtin" / "card.json").read_text())["target"]["parameters"]
