@@ -1,11 +1,9 @@
 // The live view. Updates come in `props.value`, as JSON text; everything is written with textContent, never as HTML.
 const root = element.querySelector(".live");
 const part = (name) => root.querySelector("." + name);
-const STATES = {
-  empty: "", streaming: "writing", finished: "finished", stopped: "stopped: what was written stays", error: "ended with an error",
-};
-const ANNOUNCE_MS = 2500;
-let run = null, stopped = null, seq = -1, waiting = [], frame = 0, announced = 0;
+const STATES = { empty: "", streaming: "writing", finished: "finished", stopped: "stopped; what was written stays" };
+const ANNOUNCE_MS = 2500, PLOT_MS = 250;
+let run = null, stopped = null, waiting = [], frame = 0, announced = 0, plotted = 0, plotTimer = 0;
 
 const make = (tag, className, text) => {
   const node = document.createElement(tag);
@@ -17,6 +15,7 @@ const make = (tag, className, text) => {
 const spanNode = ({ fate, text }) => {
   const node = make("span", "", text);
   node.dataset.fate = fate;
+  if (/[ \t\n]/.test(text)) node.dataset.spaces = text.replace(/ /g, "·").replace(/\t/g, "⇥").replace(/\n/g, "⏎\n");
   return node;
 };
 
@@ -33,6 +32,19 @@ function drawTiles(tiles) {
     tile.firstChild.textContent = value;
     tile.lastChild.textContent = label;
   }
+}
+
+function drawLanes(lanes, goal) {
+  root.classList.toggle("no-race", !lanes.target);
+  for (const node of root.querySelectorAll(".lane")) {
+    const lane = lanes[node.dataset.lane];
+    if (!lane) continue;
+    node.querySelector("i").style.width = `${(100 * lane.tokens) / goal}%`;
+    node.querySelector(".num").textContent = `${lane.tokens} tokens · ${lane.seconds.toFixed(2)} s`;
+  }
+  part("note").textContent = lanes.target
+    ? "The lanes take turns on this machine; the one whose compute clock is behind moves next."
+    : "The race is off: nothing to compare with.";
 }
 
 function drawRound({ round, spans, note }) {
@@ -54,36 +66,101 @@ function announce(text, now) {
   part("announce").textContent = text;
 }
 
+// -- plots: points are gathered and added in place, so zoom and hover survive ---------------------------------
+const plots = {};
+let points = null, sum = 0, count = 0;
+const emptyPoints = () => ({ rounds: [], gained: [], mean: [], tokens: [], measured: [], predicted: [], lanes: null });
+const ink = () => getComputedStyle(root).color;
+
+function makePlots(specs) {
+  if (!window.Plotly) return;
+  for (const node of root.querySelectorAll(".plot")) {
+    const { data, layout } = specs[node.dataset.plot];
+    Plotly.newPlot(node, data, { ...layout, font: { ...layout.font, color: ink() } }, { displaylogo: false, responsive: true, displayModeBar: false });
+    plots[node.dataset.plot] = node;
+  }
+  new MutationObserver(() => Object.values(plots).forEach((node) => Plotly.relayout(node, { "font.color": ink() })))
+    .observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  new ResizeObserver(() => Object.values(plots).forEach((node) => Plotly.Plots.resize(node))).observe(part("plots"));
+}
+
+function clearPlots() {
+  points = emptyPoints();
+  sum = count = 0;
+  clearTimeout(plotTimer);
+  plotTimer = 0;
+  if (!plots.acceptance) return;
+  for (const name of ["acceptance", "speedup"]) Plotly.restyle(plots[name], { x: [[], []], y: [[], []] });
+}
+
+function gather(delta) {
+  for (const { round, n_gained } of delta.rounds) {
+    sum += n_gained;
+    count += 1;
+    points.rounds.push(round);
+    points.gained.push(n_gained);
+    points.mean.push(sum / count);
+  }
+  if (delta.speedup && delta.speedup[1]) {
+    points.tokens.push(delta.speedup[0]);
+    points.measured.push(delta.speedup[1]);
+    points.predicted.push(delta.speedup[2]);
+  }
+  points.lanes = delta.lanes;
+  if (!plotTimer) plotTimer = setTimeout(drawPlots, Math.max(0, PLOT_MS - (performance.now() - plotted)));
+}
+
+function drawPlots() {
+  plotTimer = 0;
+  plotted = performance.now();
+  const p = points;
+  points = emptyPoints();
+  if (!plots.acceptance || !p.lanes) return;
+  if (p.rounds.length) Plotly.extendTraces(plots.acceptance, { x: [p.rounds, p.rounds], y: [p.gained, p.mean] }, [0, 1]);
+  if (p.tokens.length) Plotly.extendTraces(plots.speedup, { x: [p.tokens, p.tokens], y: [p.measured, p.predicted] }, [0, 1]);
+  const lanes = [p.lanes.slem, p.lanes.target].map((lane) => (lane ? lane.phases : [0, 0, 0, 0, 0]));
+  Plotly.restyle(plots.phases, { x: lanes[0].map((_, phase) => lanes.map((lane) => lane[phase])) });
+}
+
+// -- updates ---------------------------------------------------------------------------------------------------
 function reset(delta) {
   run = delta.run;
-  seq = delta.seq;
-  part("prompt").textContent = delta.prompt;
+  for (const node of root.querySelectorAll(".prompt")) node.textContent = delta.prompt;
   part("rounds").replaceChildren();
+  part("target-text").textContent = "";
   announced = 0;
+  clearPlots();
+}
+
+function pinned(box, change) {
+  const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+  change();
+  if (atEnd) box.scrollTop = box.scrollHeight;
 }
 
 function draw() {
   frame = 0;
-  const text = part("text");
-  const atEnd = text.scrollHeight - text.scrollTop - text.clientHeight < 40;
   const rounds = document.createDocumentFragment();
+  let alone = "";
   for (const delta of waiting) {
     if (delta.state === "stopped") {
       if (root.dataset.state === "streaming") { stopped = run; setState("stopped"); announce("Stopped.", true); }
       continue;
     }
     if (delta.run === stopped) continue; // it was under way when Stop was pressed
-    if (delta.run !== run) { rounds.replaceChildren(); reset(delta); }
-    seq = delta.seq;
+    if (delta.run !== run) { rounds.replaceChildren(); alone = ""; reset(delta); }
     rounds.append(...delta.rounds.map(drawRound));
     if (delta.tail) rounds.append(spanNode(delta.tail));
-    if (delta.tiles) drawTiles(delta.tiles);
+    alone += delta.target_text;
+    drawTiles(delta.tiles);
+    drawLanes(delta.lanes, delta.goal);
+    gather(delta);
     setState(delta.state);
     announce(delta.summary, delta.state !== "streaming");
   }
   waiting = [];
-  part("rounds").append(rounds);
-  if (atEnd) text.scrollTop = text.scrollHeight;
+  pinned(part("text"), () => part("rounds").append(rounds));
+  pinned(part("small"), () => part("target-text").append(alone));
 }
 
 function apply(value) {
@@ -96,12 +173,15 @@ function apply(value) {
       return item;
     }));
     drawTiles(delta.tiles);
+    makePlots(delta.plots);
     return;
   }
   waiting.push(delta);
   if (!frame) frame = requestAnimationFrame(draw);
 }
 
-part("show-unreached").addEventListener("change", (event) => root.classList.toggle("with-unreached", event.target.checked));
+for (const name of ["show-unreached", "show-spaces"]) {
+  part(name).addEventListener("change", (event) => root.classList.toggle(name, event.target.checked));
+}
 apply(props.value);
 watch("value", () => apply(props.value));

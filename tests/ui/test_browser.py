@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
@@ -18,7 +20,10 @@ COMMITTED_TEXT = (
 HOSTILE = "<script>document.title='x'</script> ${document.title} {{x}} `a` \\n <img src=x onerror=alert(1)> \u202e\u200b 😀 العربية"
 
 
-def start(page: Page, **settings: object) -> None:
+def start(page: Page, with_race: bool = True, **settings: object) -> None:
+    page.get_by_label("Race the target alone").set_checked(with_race)
+    if "seed" in settings and not page.locator("#seed").is_visible():
+        page.get_by_role("button", name="More").click()
     for label, value in settings.items():
         page.locator(f"#{label} input[type=number], #{label} textarea").first.fill(str(value))
         page.keyboard.press("Tab")
@@ -35,6 +40,11 @@ def engine_text(pair: Pair, prompt: str, **settings: object) -> str:
     *_, stop = slem_demo.decode(pair, prompt, **settings)
     assert isinstance(stop, StopEvent)
     return stop.text
+
+
+def tile(page: Page, metric: str) -> tuple[str, str]:
+    node = page.locator(f".live [data-metric={metric}]")
+    return node.locator("b").inner_text(), node.locator("span").inner_text()
 
 
 def test_run_stop_and_run_again(page: Page, builtin: Pair) -> None:
@@ -64,17 +74,74 @@ def test_run_stop_and_run_again(page: Page, builtin: Pair) -> None:
     ],
     ids=["greedy", "sampled", "hostile", "other script", "tiny"],
 )
-def test_the_dom_holds_the_engines_text_and_rounds(page: Page, builtin: Pair, prompt: str, settings: dict[str, int]) -> None:
+def test_the_dom_holds_the_engines_text_and_rounds(page: Page, builtin: Pair, prompt: str, settings: dict[str, Any]) -> None:
     start(page, prompt=prompt, **settings)
     text = finish(page)
     fields = {("max_new_tokens" if name == "length" else name): value for name, value in settings.items()}
     assert text == engine_text(builtin, prompt, **fields)
-    assert page.locator(".live .prompt").evaluate("(n) => n.textContent") == prompt
+    assert page.locator(".live [role=log] .prompt").evaluate("(n) => n.textContent") == prompt
     rounds = page.evaluate("[...document.querySelectorAll('.live [data-round]')].map((n) => Number(n.dataset.round))")
     assert rounds == list(range(len(rounds)))
-    tile = page.locator(".live [data-metric=num_output_tokens] b").inner_text()
-    assert 1 <= int(tile) <= settings["length"], "fewer where the target ended the text"
+    value, label = tile(page, "lossless")
+    n = int(value.split(" = ")[0])
+    assert value == f"{n} = {n}" and 1 <= n <= settings["length"], "fewer where the target ended the text"
+    assert label == "ids equal to the target alone"
+    assert tile(page, "speedup")[0].endswith("×")
+    assert page.locator(".live .target-text").evaluate("(n) => n.textContent") == text
     assert page.title() == "SLEM, live"
+
+
+def test_without_the_race_nothing_is_claimed(page: Page, builtin: Pair) -> None:
+    start(page, with_race=False, length=30)
+    assert finish(page) == engine_text(builtin, "In the beginning God created", k=4, max_new_tokens=30)
+    assert tile(page, "speedup") == ("–", "speedup: not measured")
+    assert tile(page, "lossless") == ("–", "equal to the target alone: not measured")
+    expect(page.locator(".live .alone")).to_be_hidden()
+
+
+def test_plots_are_updated_in_place(page: Page) -> None:
+    page.wait_for_function("document.querySelectorAll('.live .plot .plot-container').length === 3")
+    page.evaluate("window.firstPlots = [...document.querySelectorAll('.live .plot .plot-container')]")
+    start(page, length=100)
+    finish(page)
+    page.wait_for_timeout(600)
+    assert page.evaluate("window.firstPlots.length === 3 && window.firstPlots.every((n) => n.isConnected)")
+    drawn = page.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('.live .plot')].map((n) => [n.dataset.plot, n.data.map((t) => Array.from(t.x))]))"
+    )
+    rounds = page.locator(".live [data-round]").count()
+    assert drawn["acceptance"] == [list(range(rounds))] * 2
+    assert drawn["speedup"][0][-1] == 100
+    assert sum(x[0] for x in drawn["phases"]) > 0 and sum(x[1] for x in drawn["phases"]) > 0
+
+
+def test_a_link_restores_the_settings_and_a_preset_fills_them(page: Page, url: str) -> None:
+    page.get_by_label("Preset").click()
+    page.get_by_role("option", name="A bad case on purpose").click()
+    expect(page.get_by_label("Prompt")).to_have_value("Who hath believed our report?")
+    page.wait_for_function("new URLSearchParams(location.search).get('temperature') === '1.5'")
+    link = page.url
+    assert link.startswith(url) and "k=12" in link
+    other = page.context.new_page()
+    other.goto(link)
+    expect(other.get_by_label("Prompt")).to_have_value("Who hath believed our report?")
+    expect(other.locator("#k input[type=number]")).to_have_value("12")
+    other.get_by_role("button", name="More").click()
+    expect(other.locator("#command textarea")).to_have_value(
+        "python -m slem_demo decode --pair builtin '--prompt=Who hath believed our report?' --k 12 --temperature 1.5"
+    )
+    other.goto(f"{url}?k=-3&temperature=hot&prompt=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
+    expect(other.get_by_label("Prompt")).to_have_value("<img src=x onerror=alert(1)>")
+    expect(other.locator("#k input[type=number]")).to_have_value("4")
+
+
+def test_spaces_are_shown_on_demand(page: Page) -> None:
+    start(page, length=20)
+    text = finish(page)
+    page.get_by_label("spaces", exact=True).check()
+    first = page.locator(".live .rounds [data-spaces]").first
+    assert "·" in first.evaluate("(n) => getComputedStyle(n, '::after').content")
+    assert page.evaluate(COMMITTED_TEXT, list(COMMITTED)) == text, "what is read from the page stays the text"
 
 
 def test_a_bad_setting_is_explained_and_loses_nothing(page: Page) -> None:
@@ -108,6 +175,14 @@ def test_two_visitors_get_their_own_text(page: Page, url: str, builtin: Pair) ->
     assert finish(other) == engine_text(builtin, "And the woman", k=4, max_new_tokens=60)
 
 
+def test_passing_through_the_controls_changes_nothing(page: Page) -> None:
+    page.get_by_label("Prompt").fill("My own words")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+    page.wait_for_timeout(500)
+    expect(page.get_by_label("Prompt")).to_have_value("My own words")
+
+
 def test_keyboard_alone_runs_and_stops(page: Page) -> None:
     page.get_by_label("Prompt").focus()
     for _ in range(20):
@@ -126,7 +201,7 @@ def test_what_was_never_reached_is_shown_on_demand(page: Page) -> None:
     finish(page)
     hidden = page.locator(".live .text [data-fate=unreached]").first
     expect(hidden).to_be_hidden()
-    page.get_by_label("show what was never reached").check()
+    page.get_by_label("never reached", exact=True).check()
     expect(hidden).to_be_visible()
 
 

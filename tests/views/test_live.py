@@ -8,7 +8,7 @@ from slem_demo.engine.decode import Prompts, slem
 from slem_demo.metrics import Tally
 from slem_demo.trace import Request, RoundEvent, StopEvent
 from slem_demo.views.fates import COMMITTED, LOOKS, Fate, css, fates
-from slem_demo.views.live import LiveWriter, tiles
+from slem_demo.views.live import Comparison, LiveWriter, compare, tiles
 from tests.fakes import LONG, SHORT, TEXT, scripted_drafter, scripted_target
 from tests.test_metrics import ROUNDS, round_event, tok, toks
 
@@ -46,23 +46,31 @@ def test_a_split_character_belongs_to_the_token_that_completes_it() -> None:
     assert [span["text"] for span in view["spans"]] == ["", "é"]
 
 
-def test_a_plain_step_says_why() -> None:
+def test_a_round_without_a_proposal_says_why() -> None:
     assert LiveWriter().round(ROUNDS[2])["note"] == "the target's tokenizer has no token boundary where the draft begins"
     assert LiveWriter().round(ROUNDS[0])["note"] is None
 
 
 def test_tiles_show_the_measures_and_dashes_before_there_are_any() -> None:
-    assert [t["value"] for t in tiles(Tally().summary())] == ["–", "–", "–", "0", "–"]
+    assert [t["value"] for t in tiles(Tally().summary())] == ["–"] * 5
     tally = Tally()
     tally.add(round_event(0, toks(" a"), toks(" a"), 1, tok(" b"), verify_s=0.5))
-    shown = {t["metric"]: t["value"] for t in tiles(tally.summary())}
+    s = tally.summary()
+    shown = {t["metric"]: t["value"] for t in tiles(s, Comparison(2, 2, 0.5, is_over=True))}
     assert shown == {
-        "mean_acceptance_length": "2.00",
+        "speedup": "0.50×",
         "draft_acceptance_rate": "100%",
+        "mean_acceptance_length": "2.00",
         "bytes_per_target_pass": "4.0",
-        "num_output_tokens": "2",
-        "tokens_per_second": "2",
+        "lossless": "2 = 2",
     }
+
+
+def test_ids_are_compared_as_far_as_both_lanes_have_come() -> None:
+    s = Tally().summary()
+    assert compare(s, s, ([1, 2, 3, 4], [1, 2]), is_over=False).first_difference is None
+    assert compare(s, s, ([1, 2, 3, 4], [1, 2]), is_over=False).n_compared == 2
+    assert compare(s, s, ([1, 2, 3], [1, 9, 3, 4]), is_over=False).first_difference == 1
 
 
 def luminance(colour: str) -> float:

@@ -1,0 +1,37 @@
+"""A run's settings as a command line and as a link."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from slem_demo.errors import SlemError
+from slem_demo.trace import Request
+
+OPTIONS = ("k", "max_new_tokens", "temperature", "top_k", "top_p", "seed")
+NUMBERS = {"k": int, "max_new_tokens": int, "temperature": float, "top_k": int, "top_p": float, "seed": int}
+
+
+def command(request: Request) -> str:
+    """The command that repeats this run in a shell; settings that are the default are left out."""
+    words = ["python -m slem_demo decode", "--pair", shlex.quote(request.pair), shlex.quote(f"--prompt={request.prompt}")]
+    for name in OPTIONS:
+        value = getattr(request, name)
+        if value != Request.model_fields[name].default:
+            words += [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
+    return " ".join(words)
+
+
+def settings_of_link(query: Mapping[str, str], pair: str) -> dict[str, Any]:
+    """The settings that a link's query names and that are valid; anything else in it is ignored."""
+    found: dict[str, Any] = {}
+    for name in ("prompt", *OPTIONS):
+        if name not in query:
+            continue
+        try:
+            value: object = NUMBERS[name](query[name]) if name in NUMBERS else query[name]
+            found[name] = getattr(Request.checked(**{"pair": pair, "prompt": "x", name: value}), name)
+        except (SlemError, ValueError):
+            continue
+    return found

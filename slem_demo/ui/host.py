@@ -1,0 +1,57 @@
+"""What a host allows, from environment variables. Checked on the server, whatever a client posts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from dataclasses import dataclass, fields
+
+from slem_demo.engine.race import LaneEvent
+from slem_demo.errors import SlemError
+from slem_demo.trace import Request
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Caps of one host. Each field is set by the variable `SLEM_` and its name in capitals."""
+
+    max_prompt_chars: int = 4000
+    max_new_tokens: int = 512
+    max_seconds: int = 60
+    max_waiting: int = 20
+
+    @classmethod
+    def from_environment(cls) -> Limits:
+        """Raises SlemError for a value that is no positive whole number."""
+        values: dict[str, int] = {}
+        for entry in fields(cls):
+            name = f"SLEM_{entry.name.upper()}"
+            text = os.environ.get(name)
+            if text is not None and not (text.isdecimal() and int(text) > 0):
+                raise SlemError(f"{name} must be a positive whole number (got {text!r}).")
+            if text is not None:
+                values[entry.name] = int(text)
+        return cls(**values)
+
+    def check(self, request: Request) -> None:
+        """Raises SlemError for a request that is larger than this host allows."""
+        if len(request.prompt) > self.max_prompt_chars:
+            raise SlemError(f"The prompt has {len(request.prompt):,} characters; this host allows {self.max_prompt_chars:,}.")
+        if request.max_new_tokens > self.max_new_tokens:
+            raise SlemError(f"{request.max_new_tokens:,} new tokens were asked for; this host allows {self.max_new_tokens:,}.")
+
+    def within_time(self, events: Generator[LaneEvent, None, None]) -> Generator[LaneEvent, None, None]:
+        """The events until their lanes have computed for `max_seconds` together.
+
+        Raises:
+            SlemError: the time is over. What came before stays.
+        """
+        clocks: dict[str, float] = {}
+        try:
+            for e in events:
+                clocks[e.lane] = e.clock_s
+                yield e
+                if sum(clocks.values()) > self.max_seconds:
+                    raise SlemError(f"The run was ended after {self.max_seconds} s, the most that this host allows.")
+        finally:
+            events.close()
