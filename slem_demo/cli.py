@@ -18,6 +18,7 @@ from rich.text import Text
 
 from slem_demo.errors import SlemError
 from slem_demo.metrics import Interval, Summary, event_lines, summarise
+from slem_demo.models.corpus import load_prompts
 from slem_demo.trace import REASON_TEXT, Event, Method, Request, RoundEvent, StopEvent, Trace
 
 if TYPE_CHECKING:
@@ -236,10 +237,8 @@ def read_prompts(path: Path | None) -> list[str]:
     Raises:
         SlemError: the file can't be read or holds no prompt.
     """
-    from slem_demo.models.pairs import ASSETS
-
     if path is None:
-        prompts: object = json.loads((ASSETS / "builtin" / "held_out.json").read_text(encoding="utf-8"))["prompts"]
+        prompts: object = load_prompts()
     else:
         text = _read(path)
         try:

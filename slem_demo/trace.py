@@ -49,7 +49,7 @@ REASON_TEXT: dict[Reason, str] = {
     Reason.TARGET_ONLY: "this method does not draft",
     Reason.K_ZERO: "K is 0, so nothing was drafted",
     Reason.LAST_TOKEN: "only one token was left to write",
-    Reason.DRAFTER_CONTEXT: "the draft model has no room left in its context",
+    Reason.DRAFTER_CONTEXT: "the draft model's context has no room for a draft",
     Reason.DRAFTER_ROUND_TRIP: "the draft's tokenizer cannot write the text so far exactly",
     Reason.NO_DRAFT_TEXT: "the draft model proposed no text",
     Reason.UNFINISHED_CHARACTER: "the draft ended inside a character",

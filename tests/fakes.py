@@ -26,7 +26,7 @@ class ToyCodec:
     """Longest match from the left over a list of pieces, then single bytes. Id 0 is a special token without bytes."""
 
     def __init__(self, pieces: Sequence[str], prepends_space: bool = False):
-        self.pieces = sorted({p.encode() for p in pieces}, key=len, reverse=True)
+        self.pieces = sorted((p.encode() for p in pieces), key=lambda piece: (-len(piece), piece))
         self.vocab: list[bytes] = [b"", *(bytes([b]) for b in range(256)), *self.pieces]
         self.id_of = {piece: i for i, piece in enumerate(self.vocab) if piece}
         self.prepends_space = prepends_space
@@ -102,10 +102,12 @@ def scripted_drafter(codec: ToyCodec, truth: str, error_rate: float) -> FakeMode
     ids_of_truth = codec.encode(truth)
 
     def score(ids: Sequence[int]) -> Tensor:
-        if dice("error", *ids) < error_rate:
-            return one_hot(codec, 1 + int(dice(*ids) * (len(codec.vocab) - 1)))
         written = b"".join(codec.vocab[i] for i in ids)
         at = 0
+        if dice("error", *ids) < error_rate:
+            rest = truth.encode()[len(written) - codec.prepends_space :]
+            wrong = [token for token, data in enumerate(codec.vocab) if data and data[:1] != rest[:1]]
+            return one_hot(codec, wrong[int(dice(*ids) * len(wrong))])
         for token in ids_of_truth:
             if at == len(written):
                 return one_hot(codec, token)

@@ -111,13 +111,16 @@ def propose(run: _Run, drafter: Model, context: DraftContext) -> Draft:
     ids = context.ids
     if ids is None:
         return Draft(reason=Reason.DRAFTER_ROUND_TRIP, retokenise_s=clock() - t0)
+    ids = fit(ids, k, drafter.max_context)
+    if not ids:
+        return Draft(reason=Reason.DRAFTER_CONTEXT, retokenise_s=clock() - t0)
     t1 = clock()
-    draft_ids = draft_tokens(drafter, fit(ids, k, drafter.max_context), k)
+    draft_ids = draft_tokens(drafter, ids, k)
     t2 = clock()
-    data = b"".join(drafter.codec.vocab[i] for i in draft_ids)
+    data = b"".join(drafter.codec.vocab[i] for i in draft_ids if i not in drafter.eos_ids)
     candidate_ids, reason = bridge.candidates(run.target.codec, run.ids, data)
-    if draft_ids and draft_ids[-1] in drafter.eos_ids and reason in (None, Reason.NO_DRAFT_TEXT) and not run.output.pending:
-        candidate_ids, reason = [*candidate_ids, min(run.target.eos_ids)], None
+    if draft_ids and draft_ids[-1] in drafter.eos_ids and reason in (None, Reason.NO_DRAFT_TEXT):
+        candidate_ids, reason = run.with_end(candidate_ids, reason)
     t3 = clock()
     return Draft(
         tokens=tokens(drafter.codec, draft_ids),
@@ -186,6 +189,12 @@ class _Run:
         """The committed text that has become certain since the last call."""
         text, self._untaken = self._untaken, ""
         return text
+
+    def with_end(self, candidate_ids: list[int], reason: Reason | None) -> tuple[list[int], Reason | None]:
+        """The candidates and the target's end token, for a drafter that ended its text; not inside a character."""
+        if self.output.pending or not self.target.eos_ids:
+            return candidate_ids, reason
+        return [*candidate_ids, min(self.target.eos_ids)], None
 
     def round(self, draft: Draft, began: float) -> RoundEvent:
         """Steps 3 to 6: one target pass over the last committed id and the candidates, then the commit."""

@@ -22,6 +22,7 @@ class CachedModel:
         self.lm, self.codec = lm, codec
         self.eos_ids, self.max_context = eos_ids, max_context
         self.token_keys = codec.token_keys
+        self.device = input_device(lm)
         self._ids: list[int] = []
         self._cache = self._empty_cache()
         self._floor = 0  # a sliding-window layer forgets what lies before it, so it can't be cut back further than this
@@ -32,7 +33,7 @@ class CachedModel:
         n_kept = min(common_prefix(self._ids, ids), len(ids) - n)
         self._cut_back(n_kept)
         try:
-            new = torch.tensor([ids[self._n_cached :]], device=self.lm.device)
+            new = torch.tensor([ids[self._n_cached :]], device=self.device)
             out = self.lm(input_ids=new, cache=self._cache, use_cache=True, logits_to_keep=n)
         except BaseException:
             self._ids, self._cache, self._floor = [], self._empty_cache(), 0
@@ -59,6 +60,11 @@ class CachedModel:
         cache = DynamicCache(config=self.lm.config)
         cache.activate_past_recording()
         return cache
+
+
+def input_device(lm: PreTrainedModel) -> torch.device:
+    """Where ids go: the first device that holds a parameter (of a split model, some are on no device until they are needed)."""
+    return next((p.device for p in lm.parameters() if p.device.type != "meta"), torch.device("cpu"))
 
 
 def refuse_unless_croppable(lm: PreTrainedModel, name: str) -> None:

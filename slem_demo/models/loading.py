@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from slem_demo.engine.decode import Clock, Events, Prompts, slem, target_only
 from slem_demo.errors import SlemError
-from slem_demo.models.cached import CachedModel, refuse_unless_croppable
+from slem_demo.models.cached import CachedModel, input_device, refuse_unless_croppable
 from slem_demo.models.codec import HubCodec
 from slem_demo.models.hub import fetch
 from slem_demo.models.pairs import MODELS, Source, pair_sources
@@ -115,6 +115,8 @@ class Pair:
             SlemError: prompt and new tokens together are more than the target's context.
         """
         target_ids = self.target.prompt_ids(request.prompt, request.chat)
+        if not target_ids:
+            raise SlemError(f"The prompt has no token that {self.target.info.name} could continue.")
         n_most = self.target.max_context
         if len(target_ids) + request.max_new_tokens > n_most:
             raise SlemError(
@@ -146,10 +148,10 @@ class Pair:
     @cached_property
     def environment(self) -> Environment:
         return Environment(
-            device=str(self.target.lm.device),
+            device=str(input_device(self.target.lm)),
             dtype=str(self.target.lm.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),
-            machine=machine_name(self.target.lm.device),
+            machine=machine_name(input_device(self.target.lm)),
             versions={"python": platform.python_version(), "torch": torch.__version__, "transformers": transformers.__version__},
         )
 

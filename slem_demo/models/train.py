@@ -12,14 +12,10 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import hashlib
 import json
-import math
 import random
-import re
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -27,13 +23,9 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from slem_demo.metrics import repeated_share
+from slem_demo.models.card import EOS, export, stored, stored_tokenizer
+from slem_demo.models.corpus import ASSETS, load_corpus
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets" / "builtin"
-EOS = "<|end|>"
-N_HELD_OUT_CHAPTERS = 60
-N_PROMPTS = 16
-MAX_PARALLEL = 0.05  # chapters told twice (Kings and Chronicles, Psalms 14 and 53) are never held out
 MAX_POSITIONS = 2048
 
 
@@ -67,71 +59,11 @@ class Schedule:
 SEED = 0
 TARGET_SCHEDULE = Schedule(steps=3500, batch=8, window=256, lr=5e-3)
 DRAFT_TEXT_SCHEDULE = Schedule(steps=2000, batch=8, window=192, lr=5e-3)
-DRAFT_SCHEDULE = Schedule(steps=5000, batch=8, window=192, lr=4e-3)
+DRAFT_SCHEDULE = Schedule(steps=4000, batch=8, window=192, lr=4e-3)
 
 N_SAMPLES = 7168  # continuations written by the target, of N_NEW tokens after N_PREFIX tokens of the training texts
 N_PREFIX, N_NEW, BATCH = 48, 144, 64
 TEMPERATURES = (0.0, 0.0, 0.0, 0.5, 0.8, 1.0)  # of the batches, in turn
-
-
-# -- texts ---------------------------------------------------------------------------------------------------
-
-
-def chapters(verses: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(name, text) of each chapter from lines like `Ge1:3 And God said, …`, verses joined by a space."""
-    name = ""
-    parts: list[str] = []
-    for line in verses:
-        reference, text = line.rstrip("\n").split(" ", 1)
-        chapter = reference.rsplit(":", 1)[0]
-        if chapter != name and parts:
-            yield name, " ".join(parts)
-            parts = []
-        name = chapter
-        parts.append(re.sub(r"\s+", " ", text).strip())
-    yield name, " ".join(parts)
-
-
-def opening(text: str, n_chars: int = 120) -> str:
-    """The first words of a passage: at least `n_chars` characters, ending with a whole word."""
-    end = text.find(" ", n_chars)
-    return text[: end if end > 0 else len(text)]
-
-
-def grams(text: str, n: int = 8) -> set[tuple[str, ...]]:
-    """The runs of `n` words in a text."""
-    words = text.split()
-    return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
-
-
-def share_in(text: str, others: Counter[tuple[str, ...]]) -> float:
-    """Share of a chapter's 8-word runs that stand in another chapter too (its own occurrence is one)."""
-    own = grams(text)
-    return sum(others[g] > 1 for g in own) / max(len(own), 1)
-
-
-def write_corpus(raw: Iterable[str], out: Path = ASSETS, seed: int = 0) -> None:
-    """Writes `corpus.txt.gz` (a chapter a line: name, tab, text) and `held_out.json` (names, prompts)."""
-    everything = list(chapters(raw))
-    rng = random.Random(seed)
-    counts = Counter(g for _, text in everything for g in grams(text))
-    apart = [chapter for chapter in everything if share_in(chapter[1], counts) < MAX_PARALLEL]
-    held_out = rng.sample(apart, N_HELD_OUT_CHAPTERS)
-    prompts = [opening(text) for _, text in held_out[:N_PROMPTS]]
-    out.mkdir(parents=True, exist_ok=True)
-    body = "".join(f"{name}\t{text}\n" for name, text in everything).encode()
-    with (out / "corpus.txt.gz").open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as z:
-        z.write(body)
-    names = [name for name, _ in held_out]
-    (out / "held_out.json").write_text(json.dumps({"chapters": names, "prompts": prompts}, indent=1) + "\n")
-
-
-def load_corpus(folder: Path = ASSETS) -> tuple[list[str], list[str]]:
-    """(training chapters, held-out chapters)."""
-    held_out = set(json.loads((folder / "held_out.json").read_text())["chapters"])
-    with gzip.open(folder / "corpus.txt.gz", "rt", encoding="utf-8") as file:
-        pairs = [line.rstrip("\n").split("\t", 1) for line in file]
-    return [t for n, t in pairs if n not in held_out], [t for n, t in pairs if n in held_out]
 
 
 # -- tokenizers ----------------------------------------------------------------------------------------------
@@ -281,76 +213,7 @@ def write_samples(model: LlamaForCausalLM, stream: torch.Tensor, n: int, seed: i
         print(f"{done + BATCH}/{n} samples  {time.perf_counter() - began:.0f} s", flush=True)
 
 
-# -- figures and files -----------------------------------------------------------------------------------------
-
-
-@torch.inference_mode()
-def bits_per_character(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> float:
-    """Cross-entropy of whole texts, each on its own from the end token on, in bits a character."""
-    bits = 0.0
-    for text in texts:
-        ids = torch.tensor([[tokenizer.eos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]])
-        logits = model(ids[:, :MAX_POSITIONS], use_cache=False).logits[0, :-1]
-        bits += torch.nn.functional.cross_entropy(logits, ids[0, 1:MAX_POSITIONS], reduction="sum").item() / math.log(2)
-    return bits / sum(map(len, texts))
-
-
-def stored(folder: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """The model and tokenizer in a folder, in float32."""
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    return model, stored_tokenizer(folder)
-
-
-def stored_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(folder)
-    return tokenizer
-
-
-def export(work: Path, out: Path) -> dict[str, object]:
-    """Stores both models in float16 and measures what was stored: the figures of the model card."""
-    _, held_out = load_corpus()
-    card: dict[str, object] = {
-        "data": {name: sha256(ASSETS / name) for name in ("corpus.txt.gz", "held_out.json")},
-        "seed": SEED,
-        "schedules": {"target": asdict(TARGET_SCHEDULE), "draft_texts": asdict(DRAFT_TEXT_SCHEDULE), "draft": asdict(DRAFT_SCHEDULE)},
-        "samples": {"n": N_SAMPLES, "prefix": N_PREFIX, "new": N_NEW, "temperatures": TEMPERATURES},
-        "torch": torch.__version__,
-    }
-    for name in ("target", "draft"):
-        model, tokenizer = stored(work / name)
-        model.half().save_pretrained(out / name)
-        tokenizer.save_pretrained(out / name)
-        (out / name / "model.safetensors").chmod(0o644)
-        model, tokenizer = stored(out / name)
-        card[name] = {
-            "parameters": model.num_parameters(),
-            "vocabulary": len(tokenizer),
-            "weights_sha256": sha256(out / name / "model.safetensors"),
-            "held_out_bits_per_character": round(bits_per_character(model, tokenizer, held_out), 3),
-            "held_out_characters_per_token": round(sum(map(len, held_out)) / sum(map(len, tokenizer(held_out)["input_ids"])), 2),
-        }
-    model, tokenizer = stored(out / "target")
-    prompts = json.loads((ASSETS / "held_out.json").read_text())["prompts"]
-    card["repeated_8_grams"] = {str(t): mean_repetition(model, tokenizer, prompts, t) for t in (0.0, 0.3, 0.8)}
-    (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
-    return card
-
-
-@torch.inference_mode()
-def mean_repetition(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, prompts: list[str], temperature: float) -> float:
-    """Mean share of repeated 8-grams in 128 new tokens after each prompt."""
-    torch.manual_seed(SEED)
-    shares = []
-    for prompt in prompts:
-        ids = tokenizer(prompt, return_tensors="pt")
-        how = {"do_sample": True, "temperature": temperature, "top_k": 0} if temperature else {"do_sample": False}
-        row = model.generate(ids["input_ids"], attention_mask=ids["attention_mask"], max_new_tokens=128, **how)
-        shares.append(repeated_share(row[0, ids["input_ids"].shape[1] :].tolist()))
-    return round(sum(shares) / len(shares), 3)
-
-
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+# -- files -----------------------------------------------------------------------------------------
 
 
 # -- the steps -------------------------------------------------------------------------------------------------
@@ -398,6 +261,16 @@ def fit(
     (out / "losses.json").write_text(json.dumps([round(loss, 4) for loss in losses]))
 
 
+def recipe() -> dict[str, object]:
+    """Everything that the weights depend on but the data."""
+    return {
+        "seed": SEED,
+        "schedules": {"target": asdict(TARGET_SCHEDULE), "draft-texts": asdict(DRAFT_TEXT_SCHEDULE), "draft": asdict(DRAFT_SCHEDULE)},
+        "samples": {"n": N_SAMPLES, "prefix": N_PREFIX, "new": N_NEW, "batch": BATCH, "temperatures": TEMPERATURES},
+        "torch": torch.__version__,
+    }
+
+
 STEPS = {"target": run_target, "draft-texts": run_draft_texts, "samples": run_samples, "draft": run_draft}
 
 
@@ -413,7 +286,7 @@ def main() -> None:
     for name in args.what or [*STEPS, "export"]:
         print(f"== {name}", flush=True)
         if name == "export":
-            print(json.dumps(export(args.work, args.out), indent=1))
+            print(json.dumps(export(args.work, args.out, recipe()), indent=1))
         elif name in STEPS:
             STEPS[name](args.work, args.steps)
         else:

@@ -9,7 +9,7 @@ import pytest
 from slem_demo.engine.decode import Model, Prompts, accept, slem, target_only
 from slem_demo.metrics import summarise
 from slem_demo.trace import Event, PrefillEvent, Reason, Request, RoundEvent, StopEvent, StopReason
-from tests.fakes import CODECS, LONG, SHORT, TEXT, FakeModel, random_model, scripted_drafter, scripted_target
+from tests.fakes import CODECS, LONG, SHORT, TEXT, FakeModel, ToyCodec, random_model, scripted_drafter, scripted_target
 from tests.traces import trace_of
 
 PROMPT = "In the beginning God created"
@@ -214,6 +214,39 @@ def test_a_drafter_with_a_short_context_gets_a_window() -> None:
     events = list(slem(target, drafter, prompts, request(k=4)))
     assert list(stop(events).output_ids) == [*LONG.encode(TEXT), 0]
     assert max(n for n, _ in drafter.calls) <= 24
+
+
+def test_a_drafter_without_room_leaves_plain_steps() -> None:
+    drafter = scripted_drafter(SHORT, PROMPT + TEXT, 0.0)
+    drafter.max_context = 4
+    target = scripted_target(LONG, LONG.encode(PROMPT), LONG.encode(TEXT))
+    prompts = Prompts(LONG.encode(PROMPT), SHORT.encode(PROMPT))
+    events = list(slem(target, drafter, prompts, request(k=4, max_new_tokens=5)))
+    assert [r.reason for r in rounds(events)] == [Reason.DRAFTER_CONTEXT] * 4 + [Reason.LAST_TOKEN]
+    assert list(stop(events).output_ids) == LONG.encode(TEXT)[:5]
+
+
+def test_a_drafter_that_cannot_write_the_text_leaves_plain_steps() -> None:
+    class Lower(ToyCodec):
+        def encode(self, text: str) -> list[int]:
+            return super().encode(text.lower())
+
+    codec = Lower([" the"])
+    prompts = Prompts(LONG.encode(PROMPT), codec.encode(PROMPT))
+    drafter = scripted_drafter(codec, (PROMPT + " the AND the").lower(), 0.0)
+    target = scripted_target(LONG, prompts.target_ids, LONG.encode(" the AND the"))
+    events = list(slem(target, drafter, prompts, request(k=4)))
+    assert list(stop(events).output_ids) == [*LONG.encode(" the AND the"), 0]
+    assert Reason.DRAFTER_ROUND_TRIP in {r.reason for r in rounds(events)}
+
+
+def test_an_empty_draft_prompt_and_a_target_without_an_end_token_are_no_trouble() -> None:
+    target = scripted_target(LONG, LONG.encode(PROMPT), LONG.encode(" the end"))
+    target.eos_ids = frozenset()
+    drafter = scripted_drafter(SHORT, "", 0.0)
+    events = list(slem(target, drafter, Prompts(LONG.encode(PROMPT), []), request(k=4, max_new_tokens=4)))
+    assert len(stop(events).output_ids) == 4
+    assert rounds(events)[0].reason is Reason.DRAFTER_CONTEXT
 
 
 def test_phases_are_timed_by_the_clock_that_is_passed() -> None:

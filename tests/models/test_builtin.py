@@ -9,12 +9,14 @@ import time
 import pytest
 
 import slem_demo
+from slem_demo.models.card import card_text
+from slem_demo.models.corpus import load_prompts
 from slem_demo.models.loading import Pair
 from slem_demo.models.pairs import ASSETS
 from slem_demo.trace import Event, Request, RoundEvent, StopEvent
 
 FOLDER = ASSETS / "builtin"
-PROMPTS: list[str] = json.loads((FOLDER / "held_out.json").read_text())["prompts"]
+PROMPTS = load_prompts()
 OTHERS = ["Once upon a time there was", "def fibonacci(n):\n    ", "日本語のテキスト", "😀👍🏽 and the  king\n\n"]
 
 
@@ -73,6 +75,7 @@ def test_files_are_small_and_are_those_of_the_card() -> None:
         digest = hashlib.sha256((FOLDER / name / "model.safetensors").read_bytes()).hexdigest()
         assert digest == card[name]["weights_sha256"]
         assert card[name]["held_out_bits_per_character"] < 1.5
+    assert (FOLDER / "README.md").read_text() == card_text(card)
     for name, digest in card["data"].items():
         assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == digest
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slem_demo.engine.bridge import DraftContext, candidates
+from slem_demo.models.card import EOS, stored_tokenizer
 from slem_demo.models.codec import HubCodec
 from slem_demo.models.pairs import ASSETS
-from slem_demo.models.train import EOS, stored_tokenizer
 from tests.texts import HARD, texts
 
 CODECS = {name: HubCodec(stored_tokenizer(ASSETS / "builtin" / name), n_logits=5000) for name in ("target", "draft")}

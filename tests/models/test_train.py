@@ -10,21 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from slem_demo.models.card import card_text, stored_tokenizer
+from slem_demo.models.corpus import chapters, load_corpus, load_prompts, opening, write_corpus
 from slem_demo.models.pairs import ASSETS
-from slem_demo.models.train import (
-    SEED,
-    Schedule,
-    chapters,
-    draft_tokenizer,
-    load_corpus,
-    new_draft,
-    opening,
-    stored_tokenizer,
-    target_tokenizer,
-    token_stream,
-    train,
-    write_corpus,
-)
+from slem_demo.models.train import SEED, Schedule, draft_tokenizer, new_draft, target_tokenizer, token_stream, train
 
 
 def test_chapters_are_joined_from_verses() -> None:
@@ -41,7 +30,7 @@ def test_held_out_chapters_are_not_trained_on_and_hardly_told_twice() -> None:
     texts, held_out = load_corpus()
     assert len(held_out) == 60
     assert not set(texts) & set(held_out)
-    prompts = json.loads((ASSETS / "builtin" / "held_out.json").read_text())["prompts"]
+    prompts = load_prompts()
     assert len(prompts) == 16
     assert all(any(text.startswith(prompt) for text in held_out) for prompt in prompts)
 
@@ -91,3 +80,4 @@ def test_the_whole_script_runs_in_a_few_steps(tmp_path: Path) -> None:
     assert card["data"] == json.loads((ASSETS / "builtin" / "card.json").read_text())["data"]
     assert (tmp_path / "out" / "target" / "model.safetensors").stat().st_size < 10e6
     assert card["target"]["parameters"] == json.loads((ASSETS / "builtin" / "card.json").read_text())["target"]["parameters"]
+    assert (tmp_path / "out" / "README.md").read_text() == card_text(card)
