@@ -1,5 +1,6 @@
 """The page: `python app.py`, then open http://localhost:7860."""
 
+import slem_demo.ui.zero  # noqa: F401 - on a ZeroGPU Space, `spaces` comes before anything that could touch CUDA
 from slem_demo.ui.page import build, launch_options, load
 
 demo = build(load())

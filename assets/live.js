@@ -58,6 +58,17 @@ function drawRound({ round, spans, note }) {
 function setState(state) {
   root.dataset.state = state;
   part("state").textContent = STATES[state];
+  part("save").disabled = state !== "finished" && state !== "stopped";
+}
+
+async function saveTrace() {
+  const text = await server.trace(run);
+  if (!text) { announce(part("state").textContent = "this trace has expired", true); return; }
+  const link = make("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  link.download = "slem-trace.json";
+  link.click();
+  URL.revokeObjectURL(link.href);
 }
 
 function announce(text, now) {
@@ -183,5 +194,6 @@ function apply(value) {
 for (const name of ["show-unreached", "show-spaces"]) {
   part(name).addEventListener("change", (event) => root.classList.toggle(name, event.target.checked));
 }
+part("save").addEventListener("click", saveTrace);
 apply(props.value);
 watch("value", () => apply(props.value));

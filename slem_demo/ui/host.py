@@ -19,6 +19,8 @@ class Limits:
     max_new_tokens: int = 512
     max_seconds: int = 60
     max_waiting: int = 20
+    max_traces: int = 50
+    trace_minutes: int = 60
 
     @classmethod
     def from_environment(cls) -> Limits:

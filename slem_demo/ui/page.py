@@ -7,6 +7,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,12 @@ from slem_demo.errors import SlemError
 from slem_demo.metrics import event_lines
 from slem_demo.models.loading import Pair, load_pair
 from slem_demo.models.pairs import ASSETS
-from slem_demo.trace import Method, Request
+from slem_demo.trace import Event, Method, Request
 from slem_demo.ui.command import command, settings_of_link
 from slem_demo.ui.host import Limits
+from slem_demo.ui.store import TraceStore
 from slem_demo.ui.stream import SLEM, STOPPED, TARGET, LivePage, deltas, first_look
+from slem_demo.ui.zero import duration, on_gpu
 from slem_demo.views import fates
 
 ENGINE = "engine"  # one run at a time: every listener that computes shares this queue
@@ -62,9 +65,9 @@ def header(pair: Pair) -> str:
     )
 
 
-def for_people(error: SlemError) -> gr.Error:
-    """The error as a toast. Gradio shows its text as HTML, so it is escaped."""
-    return gr.Error(html.escape(str(error)), title="That cannot run", print_exception=False)
+def for_people(message: str) -> gr.Error:
+    """An error as a toast. Gradio shows its text as HTML, so it is escaped."""
+    return gr.Error(html.escape(message), title="That cannot run", print_exception=False)
 
 
 def request_of(pair: Pair, values: tuple[Any, ...]) -> Request:
@@ -76,32 +79,62 @@ def request_of(pair: Pair, values: tuple[Any, ...]) -> Request:
 
 
 class Runs:
-    """What the page's handlers need: the pair, the host's limits, and the costs of the pair on this machine."""
+    """What the page's handlers need: the pair, the host's limits, the costs of the pair on this machine, and finished traces."""
 
     def __init__(self, pair: Pair, limits: Limits):
         self.pair, self.limits = pair, limits
+        self.store = TraceStore(limits.max_traces, limits.trace_minutes * 60)
         self.calibration: Callable[[int], Calibration] = cache(lambda k: calibrate(pair, k, repeats=10))
 
-    def lanes(self, request: Request, with_race: bool) -> Generator[LaneEvent, None, None]:
-        """The lanes of a run, each with a cache of its own, ended when the host's time is over."""
+        def seconds(fields: dict[str, Any], with_race: bool) -> int:
+            return duration(fields, with_race, limits.max_seconds)
+
+        self._updates = on_gpu(self.updates, seconds)
+        self._events = on_gpu(self.events, seconds)
+
+    def check(self, request: Request) -> dict[str, Any]:
+        """The request as plain values, once it is known that this host and this pair can run it. Raises SlemError if not."""
         self.limits.check(request)
+        self.pair.prompts(request)
+        return request.model_dump(mode="json")
+
+    def updates(self, fields: dict[str, Any], with_race: bool) -> Iterator[dict[str, Any]]:
+        """One run as updates of the live view; a last one holds an error if the run was cut short. Plain values only."""
+        request = Request.checked(**fields)
         lanes = {SLEM: self.pair.decode(request)}
         if with_race:
             lanes[TARGET] = self.pair.decode(request.model_copy(update={"method": Method.TARGET}))
-        return self.limits.within_time(race(lanes))
+        calibration = self.calibration(request.k) if with_race else None
+        page, seen = LivePage(request.prompt, request.max_new_tokens, with_race, calibration), list[Event]()
+        try:
+            with closing(kept(self.limits.within_time(race(lanes)), SLEM, seen)) as events:
+                yield from map(dict, deltas(page, events))
+        except SlemError as error:
+            yield {"error": str(error)}
+        finally:
+            self.store.put(page.run, self.pair.trace(request).with_events(seen))
+
+    def events(self, fields: dict[str, Any], with_race: bool) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - both have one shape
+        """One run as the lines of `decode --format jsonl`; a last one holds an error if the run was cut short."""
+        request = Request.checked(**fields)
+        try:
+            with closing(self.limits.within_time(race({request.method: self.pair.decode(request)}))) as events:
+                yield from event_lines(e.event for e in events)
+        except SlemError as error:
+            yield {"error": str(error)}
 
     def live(self, with_race: bool, *values: Any) -> Iterator[tuple[Any, ...]]:
         """One run, as updates of the live view, of the two buttons and of the line below them."""
         try:
-            request = request_of(self.pair, values)
-            lanes = self.lanes(request, with_race)
-            calibration = self.calibration(request.k) if with_race else None
-            updates = deltas(LivePage(request.prompt, request.max_new_tokens, with_race, calibration), lanes)
-            yield as_value(next(updates)), gr.Button(interactive=False), gr.Button(interactive=True), ""
-            for update in updates:
-                yield as_value(update), gr.skip(), gr.skip(), gr.skip()
+            fields = self.check(request_of(self.pair, values))
         except SlemError as error:
-            raise for_people(error) from None
+            raise for_people(str(error)) from None
+        buttons: tuple[Any, ...] = (gr.Button(interactive=False), gr.Button(interactive=True), "")
+        for update in self._updates(fields, with_race):
+            if "error" in update:
+                raise for_people(update["error"])
+            yield as_value(update), *buttons
+            buttons = (gr.skip(), gr.skip(), gr.skip())
 
     def decode(
         self,
@@ -129,11 +162,20 @@ class Runs:
                 seed=seed,
                 stop=tuple(stop or ()),
             )
-            self.limits.check(request)
-            events = self.limits.within_time(race({method: self.pair.decode(request)}))
-            yield from event_lines(e.event for e in events)
+            if request.method is Method.GENERATE:
+                raise SlemError("The method generate has no rounds to stream; use target or slem.")
+            fields = self.check(request)
         except SlemError as error:
             raise gr.Error(str(error), print_exception=False) from None
+        for line in self._events(fields, False):
+            if "error" in line:
+                raise gr.Error(str(line["error"]), print_exception=False)
+            yield line
+
+    def trace(self, run: str) -> str | None:
+        """The trace of a run as JSON, for whoever knows the run's name; None once it has expired."""
+        found = self.store.get(str(run))
+        return found.to_json() if found else None
 
     def command(self, *values: Any) -> str:
         try:
@@ -145,6 +187,17 @@ class Runs:
         """The controls' values that the page's link names; the others stay as they are."""
         found = settings_of_link(dict(request.query_params), self.pair.name)
         return [found.get(name, gr.skip()) for name in SETTINGS]
+
+
+def kept(events: Generator[LaneEvent, None, None], lane: str, seen: list[Event]) -> Generator[LaneEvent, None, None]:
+    """The same events; those of one lane are also put into `seen`. Closes what it reads from."""
+    try:
+        for e in events:
+            if e.lane == lane:
+                seen.append(e.event)
+            yield e
+    finally:
+        events.close()
 
 
 def preset_values(name: str) -> list[Any]:
@@ -164,13 +217,18 @@ REMEMBER = """(prompt, k, temperature, max_new_tokens, top_k, top_p, seed) => {
 }"""
 
 
-def live_view() -> gr.HTML:
+def live_view(runs: Runs) -> gr.HTML:
     """The text as it is written. Its template is constant and its script uses textContent, so no text is ever run as HTML."""
+
+    def trace(run: str) -> str | None:  # gradio marks server functions, so a method will not do
+        return runs.trace(run)
+
     return gr.HTML(
         value=as_value(first_look()),
         html_template=(ASSETS / "live.html").read_text(encoding="utf-8"),
         js_on_load=(ASSETS / "live.js").read_text(encoding="utf-8"),
         head='<script src="slem/plotly.min.js"></script>',
+        server_functions=[trace],
         elem_id="live",
     )
 
@@ -202,7 +260,7 @@ def build(pair: Pair, limits: Limits | None = None) -> gr.Blocks:
             stop_button = gr.Button("Stop", interactive=False, elem_id="stop", min_width=120)
             with_race = gr.Checkbox(True, label="Race the target alone", elem_id="race", container=False, min_width=200)
         status = gr.Markdown("", elem_id="status")
-        live = live_view()
+        live = live_view(runs)
 
         def idle() -> tuple[gr.Button, gr.Button, str]:
             return gr.Button(interactive=True), gr.Button(interactive=False), ""

@@ -15,12 +15,15 @@ from slem_demo.ui.page import build, launch_options
 FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking", "--force-color-profile=srgb"]
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
 @pytest.fixture(scope="session")
 def url(builtin: Pair) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
     demo = build(builtin)
-    options = launch_options() | {"server_name": "127.0.0.1", "server_port": port}
+    options = launch_options() | {"server_name": "127.0.0.1", "server_port": free_port()}
     _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **options)
     yield address
     demo.close()

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 import slem_demo
 from slem_demo.models.loading import Pair
-from slem_demo.trace import StopEvent
+from slem_demo.trace import StopEvent, Trace
 from slem_demo.views.fates import COMMITTED
 
 COMMITTED_TEXT = (
@@ -133,6 +133,27 @@ def test_a_link_restores_the_settings_and_a_preset_fills_them(page: Page, url: s
     other.goto(f"{url}?k=-3&temperature=hot&prompt=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
     expect(other.get_by_label("Prompt")).to_have_value("<img src=x onerror=alert(1)>")
     expect(other.locator("#k input[type=number]")).to_have_value("4")
+
+
+def test_the_trace_of_a_finished_and_of_a_stopped_run_can_be_saved(page: Page, builtin: Pair) -> None:
+    expect(page.get_by_role("button", name="Save the trace")).to_be_disabled()
+    start(page, length=20)
+    text = finish(page)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the trace").click()
+    trace = Trace.from_json(download.value.path().read_bytes())
+    assert (trace.text, trace.request.max_new_tokens) == (text, 20)
+    assert trace.output_ids == Trace.from_json(trace.to_json()).output_ids
+    start(page, length=512)
+    page.locator(".live .rounds [data-round='3']").wait_for(state="attached")
+    page.get_by_role("button", name="Stop").click()
+    page.locator(".live[data-state=stopped]").wait_for()
+    page.wait_for_timeout(500)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the trace").click()
+    stopped = Trace.from_json(download.value.path().read_bytes())
+    assert stopped.stop is None
+    assert engine_text(builtin, "In the beginning God created", k=4, max_new_tokens=512).startswith(stopped.text)
 
 
 def test_spaces_are_shown_on_demand(page: Page) -> None:
