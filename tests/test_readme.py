@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 from slem_demo.cli import parser
+from slem_demo.ui.host import Limits
+from slem_demo.ui.page import launch_options
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,13 +41,21 @@ def test_the_file_tree_is_the_one_on_disk() -> None:
     named = {match for line in tree.splitlines() if (match := line.split()[0] if line.split() else "")}
     paths = {ROOT / name for name in named}
     assert all(path.exists() for path in paths), [str(p) for p in paths if not p.exists()]
-    top = {p.name for p in ROOT.iterdir() if not p.name.startswith(".") and p.name != "test-results"}
+    top = {p.name for p in ROOT.iterdir() if not p.name.startswith((".", "__")) and p.name != "test-results"}
     assert top <= {Path(name).parts[0] for name in named}
 
 
 def test_the_second_command_is_what_ci_runs() -> None:
     assert "bash tests/run.sh" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "bash tests/run.sh" in README
+
+
+def test_every_variable_of_a_host_is_documented_with_its_default() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", README, re.M))
+    for entry in fields(Limits):
+        assert rows[f"SLEM_{entry.name.upper()}"] == str(entry.default)
+    options = launch_options()
+    assert (rows["GRADIO_SERVER_NAME"], rows["GRADIO_SERVER_PORT"]) == (options["server_name"], str(options["server_port"]))
 
 
 @pytest.mark.parametrize(("python", "torch"), [("3.11", ["2.13.0"]), ("3.12", ["2.8.0", "2.9.1", "2.10.0", "2.11.0"])])

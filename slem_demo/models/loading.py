@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,7 +43,7 @@ class Placement:
     device: str = "auto"
     dtype: Dtype = "auto"
     max_memory: dict[str | int, str] | None = None
-    offload_folder: str | None = None
+    offload_folder: str = str(Path(tempfile.gettempdir()) / "slem-offload")
 
     @property
     def is_split(self) -> bool:
