@@ -12,10 +12,18 @@ const make = (tag, className, text) => {
   return node;
 };
 
+const MARKS = { " ": "·", "\t": "⇥", "\n": "⏎" };
+
+// A span of text in which each space is an element of its own, so that it can be marked without changing the text.
 const spanNode = ({ fate, text }) => {
-  const node = make("span", "", text);
+  const node = make("span");
   node.dataset.fate = fate;
-  if (/[ \t\n]/.test(text)) node.dataset.spaces = text.replace(/ /g, "·").replace(/\t/g, "⇥").replace(/\n/g, "⏎\n");
+  for (const piece of text.split(/([ \t\n])/)) {
+    if (!MARKS[piece]) { node.append(piece); continue; }
+    const space = make("i", "sp", piece);
+    space.dataset.mark = MARKS[piece];
+    node.append(space);
+  }
   return node;
 };
 

@@ -136,7 +136,7 @@ was trained.
 
 `python -m slem_demo.models.train --work DIR`, seed {card["seed"]}, torch {card["torch"]}: the target for {steps["target"]["steps"]:,}
 steps; the draft for {steps["draft-texts"]["steps"]:,} steps on the same texts, then for {steps["draft"]["steps"]:,} steps on
-{samples["n"]:,} continuations of {samples["new"]} tokens that the target wrote, greedy and sampled at temperatures up to
+{samples["n"]:,} texts of {samples["lead"] + samples["new"]} tokens that the target wrote, greedy and sampled at temperatures up to
 {max(samples["temperatures"]):g}. About two hours on two cores. `card.json` holds all settings.
 
 Weights:

@@ -31,7 +31,7 @@ from slem_demo.ui.command import command, settings_of_link
 from slem_demo.ui.host import Limits
 from slem_demo.ui.store import TraceStore
 from slem_demo.ui.stream import SLEM, STOPPED, TARGET, LivePage, deltas, first_look
-from slem_demo.ui.zero import duration, on_gpu
+from slem_demo.ui.zero import MAY_COMPUTE_AT_START, duration, on_gpu
 from slem_demo.views import fates
 
 ENGINE = "engine"  # one run at a time: every listener that computes shares this queue
@@ -91,6 +91,13 @@ class Runs:
 
         self._updates = on_gpu(self.updates, seconds)
         self._events = on_gpu(self.events, seconds)
+
+    def warm_up(self) -> None:
+        """A short run and a calibration, so that the first visitor does not pay for what happens once."""
+        request = Request.checked(pair=self.pair.name, prompt=DEFAULT_PROMPT, max_new_tokens=8)
+        self.calibration(request.k)
+        for _ in self.pair.decode(request):
+            pass
 
     def check(self, request: Request) -> dict[str, Any]:
         """The request as plain values, once it is known that this host and this pair can run it. Raises SlemError if not."""
@@ -237,6 +244,8 @@ def build(pair: Pair, limits: Limits | None = None) -> gr.Blocks:
     """The page for one loaded pair."""
     limits = limits or Limits.from_environment()
     runs = Runs(pair, limits)
+    if MAY_COMPUTE_AT_START:
+        runs.warm_up()
     quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     with gr.Blocks(title="SLEM, live", analytics_enabled=False) as demo:
         gr.HTML(header(pair))
@@ -259,7 +268,7 @@ def build(pair: Pair, limits: Limits | None = None) -> gr.Blocks:
             run_button = gr.Button("Run", variant="primary", elem_id="run", min_width=120)
             stop_button = gr.Button("Stop", interactive=False, elem_id="stop", min_width=120)
             with_race = gr.Checkbox(True, label="Race the target alone", elem_id="race", container=False, min_width=200)
-        status = gr.Markdown("", elem_id="status")
+        status = gr.HTML("", elem_id="status")  # gradio shows here which place in the queue a visitor has
         live = live_view(runs)
 
         def idle() -> tuple[gr.Button, gr.Button, str]:
@@ -321,8 +330,5 @@ def launch_options() -> dict[str, Any]:
 
 
 def load() -> Pair:
-    """The pair on offer, warm: the first visitor does not pay for what torch sets up on first use."""
-    pair = load_pair("builtin")
-    for _ in pair.decode(Request.checked(pair=pair.name, prompt=DEFAULT_PROMPT, max_new_tokens=8)):
-        pass
-    return pair
+    """The pair on offer."""
+    return load_pair("builtin")

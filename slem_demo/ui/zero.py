@@ -16,6 +16,8 @@ except ImportError:  # not on a Space
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+MAY_COMPUTE_AT_START = spaces is None  # the main process of a ZeroGPU Space has no GPU
+
 SECONDS_TO_START = 5
 SECONDS_A_TOKEN = 0.1  # of the slowest pair on offer, both lanes
 

@@ -106,6 +106,8 @@ def _speedup(race: Comparison | None) -> Tile:
 def _lossless(race: Comparison | None) -> Tile:
     if race is None:
         return Tile(metric="lossless", value="–", label="equal to the target alone: not measured")
+    if not race.n_compared:
+        return Tile(metric="lossless", value="–", label="equal to the target alone, measured")
     if race.first_difference is not None:
         return Tile(metric="lossless", value=f"≠ at {race.n_equal + 1}", label="ids differ from the target alone")
     label = "ids equal to the target alone" + ("" if race.is_over else " so far")

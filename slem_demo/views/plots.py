@@ -7,8 +7,7 @@ import json
 import plotly.graph_objects as go
 
 PHASES = {"prefill_s": "prefill", "draft_s": "draft", "retokenise_s": "re-tokenise", "verify_s": "verify", "other_s": "other"}
-COLOURS = {"prefill_s": "#8c959f", "draft_s": "#bf8700", "retokenise_s": "#cf222e", "verify_s": "#1a7f37", "other_s": "#8250df"}
-PATTERNS = {"prefill_s": "", "draft_s": "/", "retokenise_s": "x", "verify_s": ".", "other_s": "-"}
+COLOURS = {"prefill_s": "#57606a", "draft_s": "#d4a72c", "retokenise_s": "#cf222e", "verify_s": "#54aeff", "other_s": "#8250df"}
 LANES = {"slem": "SLEM", "target": "target alone"}
 
 
@@ -33,9 +32,9 @@ def phases() -> go.Figure:
     """Where each lane's seconds went."""
     figure = go.Figure()
     for phase, name in PHASES.items():
-        marker = {"color": COLOURS[phase], "pattern": {"shape": PATTERNS[phase], "size": 5, "solidity": 0.25}}
+        marker = {"color": COLOURS[phase], "line": {"width": 1, "color": "rgba(127,127,127,.8)"}}
         figure.add_bar(x=[0] * len(LANES), y=list(LANES.values()), orientation="h", name=name, marker=marker)
-    figure.update_layout(barmode="stack", yaxis={"autorange": "reversed"})
+    figure.update_layout(barmode="stack", yaxis={"autorange": "reversed"}, legend={"traceorder": "normal"})
     return _styled(figure, "Seconds by phase", x="seconds", y="")
 
 

@@ -160,8 +160,8 @@ def test_spaces_are_shown_on_demand(page: Page) -> None:
     start(page, length=20)
     text = finish(page)
     page.get_by_label("spaces", exact=True).check()
-    first = page.locator(".live .rounds [data-spaces]").first
-    assert "·" in first.evaluate("(n) => getComputedStyle(n, '::after').content")
+    first = page.locator(".live .rounds [data-mark='·']").first
+    assert "·" in first.evaluate("(n) => getComputedStyle(n, '::before').content")
     assert page.evaluate(COMMITTED_TEXT, list(COMMITTED)) == text, "what is read from the page stays the text"
 
 
