@@ -68,12 +68,13 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Report:
-    """What `bench` measured."""
+    """What `bench` measured; `weights` are the revisions of target and draft."""
 
     pair: str
     settings: dict[str, object]
     machine: str
     versions: dict[str, str]
+    weights: dict[str, str | None]
     runs: list[Run]
     calibration: Calibration | None
 
@@ -135,6 +136,7 @@ class Report:
             "settings": self.settings,
             "machine": self.machine,
             "versions": self.versions,
+            "weights": self.weights,
             "runs": [run.to_json() for run in self.runs],
             "summary": {m.value: self.summary(m) for m in METHOD_ORDER if self.of(m)},
             "ratios": ratios,
@@ -199,6 +201,7 @@ def finish(pair: Pair, done: Sequence[Run], settings: dict[str, object]) -> Repo
         settings={**settings, "device": environment.device, "dtype": environment.dtype, "threads": environment.threads},
         machine=environment.machine,
         versions=environment.versions,
+        weights={"target": pair.target.info.revision, "draft": pair.draft.info.revision},
         runs=list(done),
         calibration=calibrate(pair, k) if any(run.method is Method.SLEM for run in done) else None,
     )

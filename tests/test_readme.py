@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from dataclasses import fields
@@ -11,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from slem_demo.cli import parser
+from slem_demo.models.pairs import ASSETS
 from slem_demo.ui.host import Limits
 from slem_demo.ui.page import launch_options
 
@@ -48,6 +50,17 @@ def test_the_file_tree_is_the_one_on_disk() -> None:
 def test_the_second_command_is_what_ci_runs() -> None:
     assert "bash tests/run.sh" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "bash tests/run.sh" in README
+
+
+def test_the_speeds_in_the_readme_are_those_of_the_recorded_benchmark() -> None:
+    recorded = json.loads((ASSETS / "builtin" / "bench.json").read_text(encoding="utf-8"))
+    card = json.loads((ASSETS / "builtin" / "card.json").read_text(encoding="utf-8"))
+    for name, ratio in recorded["ratios"].items():
+        whole, varied = (f"{r['median']:.2f}× [{r['low']:.2f}, {r['high']:.2f}]" for r in (ratio["all"], ratio["varied"]))
+        assert f"| {name} | {whole} | {varied} |" in README
+        assert ratio["same_ids"]
+    assert f"{recorded['summary']['slem']['mean_acceptance_length']:.2f} tokens a target pass" in README
+    assert recorded["weights"] == {name: card[name]["weights_sha256"][:12] for name in ("target", "draft")}
 
 
 def test_every_variable_of_a_host_is_documented_with_its_default() -> None:
