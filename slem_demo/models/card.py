@@ -137,7 +137,8 @@ was trained.
 `python -m slem_demo.models.train --work DIR`, seed {card["seed"]}, torch {card["torch"]}: the target for {steps["target"]["steps"]:,}
 steps; the draft for {steps["draft-texts"]["steps"]:,} steps on the same texts, then for {steps["draft"]["steps"]:,} steps on
 {samples["n"]:,} texts of {samples["lead"] + samples["new"]} tokens that the target wrote, greedy and sampled at temperatures up to
-{max(samples["temperatures"]):g}. About two hours on two cores. `card.json` holds all settings.
+{max(samples["temperatures"]):g}. About forty minutes on two cores. `card.json` holds all settings.
+The target's length of training was chosen between two by their results on the 16 openings.
 
 Weights:
 

@@ -1,6 +1,6 @@
 """Trains the built-in pair: a deep target and a one-layer draft with different tokenizers.
 
-    python -m slem_demo.models.train --work DIR            everything, about two hours on one core
+    python -m slem_demo.models.train --work DIR            everything, about forty minutes on two cores
     python -m slem_demo.models.train --work DIR STEP …     some of: target, draft-texts, samples, draft, export
 
 The draft learns from the texts first and then from what the target itself writes, greedy and sampled: a draft has to guess
