@@ -208,20 +208,23 @@ def finish(pair: Pair, done: Sequence[Run], settings: dict[str, object]) -> Repo
 
 
 def calibrate(pair: Pair, k: int, n_context: int = 128, repeats: int = 30, clock: Clock = time.perf_counter) -> Calibration:
-    """Times single passes over some context: a target step, a verify pass of k + 1 positions, a draft step."""
-    target, draft = pair.target.session(), pair.draft.session()
+    """Times single passes over some context: a target step, a verify pass of k + 1 positions, and the draft steps of a round.
+
+    They take turns, as they do in a run, so that each finds the caches of the machine as the others leave them.
+    """
+    target, draft = pair.target.session(), pair.draft_session()
     context = [1] * n_context
-
-    def median_pass(call: Callable[[], object]) -> float:
-        call()
-        times = []
-        for _ in range(repeats):
+    passes: dict[str, Callable[[], object]] = {
+        "step": lambda: target.logits([*context, 2], 1).argmax(-1).tolist(),
+        "verify": lambda: target.logits([*context, *range(2, k + 3)], k + 1).argmax(-1).tolist(),
+        "draft": lambda: draft.logits([*context, 2], 1).argmax(-1).tolist(),
+    }
+    turn = ["step", "verify", *["draft"] * max(k, 1)]
+    times: dict[str, list[float]] = {name: [] for name in passes}
+    for _ in range(repeats + 1):
+        for name in turn:
             began = clock()
-            call()
-            times.append(clock() - began)
-        return float(np.median(times))
-
-    step = median_pass(lambda: target.logits([*context, 2], 1).argmax(-1).tolist())
-    verify = median_pass(lambda: target.logits([*context, *range(2, k + 3)], k + 1).argmax(-1).tolist())
-    draft_step = median_pass(lambda: draft.logits([*context, 2], 1).argmax(-1).tolist())
+            passes[name]()
+            times[name].append(clock() - began)
+    step, verify, draft_step = (float(np.median(times[name][len(times[name]) // (repeats + 1) :])) for name in passes)
     return Calibration(step, draft_step / step, verify / step)

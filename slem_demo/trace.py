@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_serializer, field_validator
 
 from slem_demo.errors import SlemError
 
@@ -190,10 +190,16 @@ class StopEvent(Frozen):
 
 
 Event = PrefillEvent | RoundEvent | StopEvent
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+def event_of(data: dict[str, object]) -> Event:
+    """The event whose `model_dump` is `data`."""
+    return _EVENT.validate_python(data)
 
 
 class ModelInfo(Frozen):
-    """Which weights ran: `source` says where they came from, `revision` which version of them."""
+    """Which weights ran: `source` says where they came from, `revision` which version of them, `compute` in which numbers they ran."""
 
     name: str
     source: str
@@ -201,6 +207,7 @@ class ModelInfo(Frozen):
     vocab_size: int
     n_layers: int
     n_parameters: int
+    compute: str
 
 
 class Environment(Frozen):

@@ -21,7 +21,8 @@ from typing import Protocol
 
 from slem_demo.trace import Reason
 
-WINDOWS = (16, 64, 256)  # committed tokens looked at; the next one only if no safe start lies in the last
+WINDOWS = (8, 64, 256)  # committed tokens looked at; the next one only if no safe start lies in the last
+LONG_ENOUGH = 64  # characters that are encoded again in each round before the drafter's anchor moves
 ANCHORS = ("", "\n", "a")  # what may stand before a text that is encoded alone
 
 
@@ -42,6 +43,8 @@ class Codec(Protocol):
 
 def unfinished(data: bytes) -> int:
     """How many bytes at the end are the beginning of a character that is not complete."""
+    if not data or data[-1] < 0x80:
+        return 0
     stream = TextStream()
     stream.feed(data)
     return len(stream.pending)
@@ -160,7 +163,9 @@ class DraftContext:
             self._advance(text)
 
     def _advance(self, text: str) -> None:
-        """Moves anchor and boundary forward. The last two starts may still move as text is added, so they are left alone."""
+        """Moves anchor and boundary forward, now and then. The last two starts may still move as text is added: they are left alone."""
+        if len(text) < LONG_ENOUGH:
+            return
         usable = []
         for start in self.codec.starts(text)[:-2]:
             place = (self._anchor[0] + start, self._anchor[1] + len(text[:start].encode()))
@@ -172,27 +177,44 @@ class DraftContext:
             self._boundary = (usable[-1][0][1], usable[-1][1])
 
 
-def candidates(codec: Codec, committed_ids: Sequence[int], drafted: bytes) -> tuple[list[int], Reason | None]:
+class Window:
+    """The end of the committed text, from a safe start on. It grows with the text and is begun anew when it has become long."""
+
+    def __init__(self, codec: Codec):
+        self.codec = codec
+        self._data, self._n_seen = b"", 0
+
+    def update(self, committed_ids: Sequence[int]) -> tuple[str, bytes]:
+        """(text of complete characters, bytes of an unfinished one) at the end of ids that begin with those of the last call."""
+        new = [self.codec.vocab[i] for i in committed_ids[self._n_seen :]]
+        self._data += b"".join(new)
+        self._n_seen = len(committed_ids)
+        n_pending = unfinished(self._data)
+        pending = self._data[len(self._data) - n_pending :]
+        if not (self._data and all(new)) or len(self._data) > LONG_ENOUGH:
+            self._data = _window(self.codec, committed_ids, n_pending).encode() + pending
+        return _valid_end(self._data[: len(self._data) - n_pending]), pending
+
+
+def candidates(codec: Codec, committed_ids: Sequence[int], drafted: bytes, window: Window | None = None) -> tuple[list[int], Reason | None]:
     """Target ids that continue `committed_ids` with the drafted text, or none and why.
 
     Args:
         committed_ids: prompt and output ids of the target, never re-encoded.
         drafted: what the drafter wrote after the last *complete* character of the committed text. If the committed ids end inside
             a character, it must begin with the bytes of that character that are already there.
+        window: of the calls before, for ids that grow.
     """
-    tail = _tail(codec, committed_ids, WINDOWS[0])
-    n_pending = unfinished(tail)
-    pending = tail[len(tail) - n_pending :]
+    before, pending = (window or Window(codec)).update(committed_ids)
     if not drafted.startswith(pending):
         return [], Reason.INSIDE_CHARACTER
     text = _whole_characters(drafted)
-    n_new = len(text.encode()) - n_pending
+    n_new = len(text.encode()) - len(pending)
     if n_new <= 0:
         return [], Reason.UNFINISHED_CHARACTER if drafted else Reason.NO_DRAFT_TEXT
-    before = _window(codec, committed_ids, n_pending)
     together = encode_exactly(codec, before + text)
-    behind = together.after(len(before.encode()) + n_pending) if together else None
-    if behind is None and n_pending == 0:
+    behind = together.after(len(before.encode()) + len(pending)) if together else None
+    if behind is None and not pending:
         behind = _alone(codec, text)
     if behind is not None and behind.ids:
         return behind.ids, None

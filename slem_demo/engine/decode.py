@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
 from slem_demo.engine import bridge
-from slem_demo.engine.bridge import Codec, DraftContext
+from slem_demo.engine.bridge import Codec, DraftContext, Window
 from slem_demo.engine.output import Output
 from slem_demo.engine.sampling import Chooser, run_key
 from slem_demo.trace import Alternative, Event, Position, PrefillEvent, Reason, Request, RoundEvent, Token
@@ -118,7 +119,7 @@ def propose(run: _Run, drafter: Model, context: DraftContext) -> Draft:
     draft_ids = draft_tokens(drafter, ids, k)
     t2 = clock()
     data = b"".join(drafter.codec.vocab[i] for i in draft_ids if i not in drafter.eos_ids)
-    candidate_ids, reason = bridge.candidates(run.target.codec, run.ids, data)
+    candidate_ids, reason = bridge.candidates(run.target.codec, run.ids, data, run.window)
     if draft_ids and draft_ids[-1] in drafter.eos_ids and reason in (None, Reason.NO_DRAFT_TEXT):
         candidate_ids, reason = run.with_end(candidate_ids, reason)
     t3 = clock()
@@ -179,6 +180,7 @@ class _Run:
         self.target, self.request, self.clock = target, request, clock
         self.ids = list(prompt_ids)
         self.output = Output(target.codec, target.eos_ids, request)
+        self.window = Window(target.codec)
         self.n_rounds = 0
         self._untaken = ""
         key = run_key(request.seed, prompt_ids)
@@ -212,7 +214,7 @@ class _Run:
         committed = tokens(self.target.codec, choices[: added.n_kept])
         candidate = committed[:n_matched] + tokens(self.target.codec, candidate_ids[len(committed[:n_matched]) :])
         t2 = self.clock()
-        return RoundEvent(
+        return RoundEvent.model_construct(  # every value has its type already
             round=self.n_rounds - 1,
             draft=draft.tokens,
             draft_text=draft.text,
@@ -248,5 +250,12 @@ class _Run:
 
 
 def tokens(codec: Codec, ids: Sequence[int]) -> tuple[Token, ...]:
-    """Ids with their bytes, and the text of those bytes for people."""
-    return tuple(Token(id=i, text=codec.vocab[i].decode("utf-8", "replace"), bytes=codec.vocab[i]) for i in ids)
+    """Ids with their bytes, and the text of those bytes for people. A token is made once for each codec."""
+    known = _TOKENS.setdefault(codec, {})
+    for i in ids:
+        if i not in known:
+            known[i] = Token(id=i, text=codec.vocab[i].decode("utf-8", "replace"), bytes=codec.vocab[i])
+    return tuple(known[i] for i in ids)
+
+
+_TOKENS: WeakKeyDictionary[Codec, dict[int, Token]] = WeakKeyDictionary()

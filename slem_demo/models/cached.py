@@ -1,8 +1,12 @@
-"""Any causal language model of transformers as the engine's `Model`: ids in, logits out, the KV cache kept to itself."""
+"""Any causal language model of transformers as the engine's `Model`: ids in, logits out, the KV cache kept to itself.
+
+A `Reader` is the forward pass over one cache: transformers' own (`HubReader`), or a leaner one where it applies (`lean.LeanReader`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,19 +16,53 @@ from slem_demo.errors import SlemError
 from slem_demo.models.codec import HubCodec
 
 
+class Reader(Protocol):
+    """The forward pass over one sequence, with the keys and values of what has been read."""
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it drops what lies before a sliding window, and so can't be cut back before it."""
+        ...
+
+    def read(self, ids: list[int], n: int) -> Tensor:
+        """Reads `ids` on from what has been read: float32 [n, vocabulary] at the last n of them."""
+        ...
+
+    def cut(self, n_removed: int) -> None:
+        """Forgets the last `n_removed` ids."""
+        ...
+
+
+class HubReader:
+    """The forward pass and the cache of transformers."""
+
+    def __init__(self, lm: PreTrainedModel):
+        self._lm, self._device = lm, input_device(lm)
+        self._cache = DynamicCache(config=lm.config)
+        self._cache.activate_past_recording()
+        self.forgets = any(self._cache.is_sliding)
+
+    def read(self, ids: list[int], n: int) -> Tensor:
+        out = self._lm(input_ids=torch.tensor([ids], device=self._device), cache=self._cache, use_cache=True, logits_to_keep=n)
+        logits: Tensor = out.logits[0].float()
+        return logits
+
+    def cut(self, n_removed: int) -> None:
+        self._cache.crop(-n_removed)
+
+
 class CachedModel:
     """One sequence of one model. Several may share the weights; each has its own cache.
 
     A call is compared with the ids of the last one: the cache is cut back to what they share and only the rest is computed.
     """
 
-    def __init__(self, lm: PreTrainedModel, codec: HubCodec, eos_ids: frozenset[int], max_context: int):
-        self.lm, self.codec = lm, codec
+    def __init__(self, begin: Callable[[], Reader], codec: HubCodec, eos_ids: frozenset[int], max_context: int):
+        self._begin, self.codec = begin, codec
         self.eos_ids, self.max_context = eos_ids, max_context
         self.token_keys = codec.token_keys
-        self.device = input_device(lm)
         self._ids: list[int] = []
-        self._cache = self._empty_cache()
+        self._reader = begin()
         self._floor = 0  # a sliding-window layer forgets what lies before it, so it can't be cut back further than this
 
     @torch.inference_mode()
@@ -33,33 +71,25 @@ class CachedModel:
         n_kept = min(common_prefix(self._ids, ids), len(ids) - n)
         self._cut_back(n_kept)
         try:
-            new = torch.tensor([ids[self._n_cached :]], device=self.device)
-            out = self.lm(input_ids=new, cache=self._cache, use_cache=True, logits_to_keep=n)
+            logits = self._reader.read(list(ids[len(self._ids) :]), n)
         except BaseException:
-            self._ids, self._cache, self._floor = [], self._empty_cache(), 0
+            self._begin_anew()
             raise
         self._ids = list(ids)
-        logits: Tensor = out.logits[0].float()
         return logits
-
-    @property
-    def _n_cached(self) -> int:
-        return len(self._ids)
 
     def _cut_back(self, n_kept: int) -> None:
         n_removed = len(self._ids) - n_kept
         if n_kept == 0 or n_kept < self._floor:
-            self._cache, self._ids, self._floor = self._empty_cache(), [], 0
+            self._begin_anew()
         elif n_removed:
-            self._cache.crop(-n_removed)
+            self._reader.cut(n_removed)
             self._ids = self._ids[:n_kept]
-            if any(self._cache.is_sliding):
+            if self._reader.forgets:
                 self._floor = n_kept
 
-    def _empty_cache(self) -> DynamicCache:
-        cache = DynamicCache(config=self.lm.config)
-        cache.activate_past_recording()
-        return cache
+    def _begin_anew(self) -> None:
+        self._reader, self._ids, self._floor = self._begin(), [], 0
 
 
 def input_device(lm: PreTrainedModel) -> torch.device:

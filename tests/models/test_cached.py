@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slem_demo.errors import SlemError
-from slem_demo.models.cached import CachedModel, common_prefix
+from slem_demo.models.cached import CachedModel, Reader, common_prefix
 from slem_demo.models.loading import LoadedModel, Placement, load_model
 from slem_demo.models.pairs import Source
 from tests.models import tiny
@@ -51,13 +51,14 @@ def test_only_what_is_new_is_computed(loaded: LoadedModel, monkeypatch: pytest.M
     session = loaded.session()
     session.logits(list(range(1, 11)), 1)
     widths = []
-    forward = loaded.lm.forward
+    reader = type(loaded.reader())
+    read = reader.read
 
-    def spy(*args: object, **kwargs: torch.Tensor) -> object:
-        widths.append(kwargs["input_ids"].shape[1])
-        return forward(*args, **kwargs)
+    def spy(self: Reader, ids: list[int], n: int) -> torch.Tensor:
+        widths.append(len(ids))
+        return read(self, ids, n)
 
-    monkeypatch.setattr(loaded.lm, "forward", spy)
+    monkeypatch.setattr(reader, "read", spy)
     session.logits([*range(1, 11), 50, 51], 3)
     session.logits([*range(1, 11), 50, 60], 1)
     assert widths == [3, 1]
@@ -78,7 +79,7 @@ def test_after_a_failed_pass_the_next_one_is_right(loaded: LoadedModel, monkeypa
         raise torch.OutOfMemoryError("no memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(loaded.lm, "forward", fail)
+        patch.setattr(type(loaded.reader()), "read", fail)
         with pytest.raises(torch.OutOfMemoryError):
             session.logits([1, 2, 3, 4], 1)
     assert torch.allclose(session.logits([1, 2, 3, 4], 1), fresh(loaded, [1, 2, 3, 4], 1), atol=1e-4)

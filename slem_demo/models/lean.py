@@ -1,0 +1,196 @@
+"""The forward pass of a small Llama in few tensor operations, on a cache that is allocated ahead.
+
+One token through one layer costs transformers' own modules more in framework overhead than in arithmetic, and a draft is nothing but
+single tokens. The weights are the loaded model's own; tests compare the logits with its.
+
+What is left of a small draft's step on a CPU is reading its weights, which the target's pass has driven out of the cache. A drafter's
+guesses need not be exact, so it may read them rounded to eight bits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import LlamaForCausalLM, PreTrainedModel
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer
+
+FIRST_CAPACITY = 512
+PACKED_ROWS = 16
+LayerCache = tuple[Tensor, Tensor]  # keys and values, [1, heads, capacity, head size] each
+
+
+class PlainLinear:
+    """Products of one input with several matrices, side by side: [rows, all outputs]."""
+
+    def __init__(self, *linears: nn.Linear):
+        self._linears = linears
+
+    def __call__(self, x: Tensor) -> Tensor:
+        parts = [functional.linear(x, linear.weight, linear.bias) for linear in self._linears]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+class PackedLinear(PlainLinear):
+    """The same, with a copy of the matrices re-ordered once for a few rows, which the plain product would do again in every call.
+
+    One row is quicker without, and many rows are a prefill.
+    """
+
+    def __init__(self, *linears: nn.Linear):
+        super().__init__(*linears)
+        weight, self._bias = _joined(linears)
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_ROWS // 2)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if not 1 < x.shape[0] <= PACKED_ROWS:
+            return super().__call__(x)
+        packed: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
+        return packed
+
+
+class Int8Linear:
+    """The same for matrices without bias, rounded to eight bits with a scale a row."""
+
+    def __init__(self, *linears: nn.Linear):
+        weight, _ = _joined(linears)
+        scales = weight.abs().amax(1).clamp(min=1e-12) / 127
+        self._weight = (weight / scales[:, None]).round().to(torch.int8)
+        self._scales = scales.bfloat16()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch._weight_int8pack_mm(x.bfloat16(), self._weight, self._scales).float()
+
+
+Linear = PlainLinear | Int8Linear
+
+
+def exact_linear(device: torch.device) -> type[PlainLinear]:
+    """The quickest product in float32 on a device."""
+    has_packing: bool = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")  # type: ignore[no-untyped-call]
+    return PackedLinear if device.type == "cpu" and has_packing else PlainLinear
+
+
+def _joined(linears: tuple[nn.Linear, ...]) -> tuple[Tensor, Tensor | None]:
+    """The matrices as one, and their biases (none, or all of them)."""
+    biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]
+    return torch.cat([linear.weight.detach() for linear in linears]), torch.cat(biases) if biases else None
+
+
+class _Layer(NamedTuple):
+    """What one layer does, looked up once."""
+
+    norm1: Tensor
+    qkv: Linear
+    out: Linear
+    norm2: Tensor
+    gate_up: Linear
+    down: Linear
+
+    @classmethod
+    def of(cls, block: LlamaDecoderLayer, linear: type[Linear]) -> _Layer:
+        a, mlp = block.self_attn, block.mlp
+        return cls(
+            block.input_layernorm.weight,
+            linear(a.q_proj, a.k_proj, a.v_proj),
+            linear(a.o_proj),
+            block.post_attention_layernorm.weight,
+            linear(mlp.gate_proj, mlp.up_proj),
+            linear(mlp.down_proj),
+        )
+
+
+class LeanLlama:
+    """The weights of a Llama, shared by all readers: the model's own in float32, or a copy in eight bits."""
+
+    @torch.inference_mode()
+    def __init__(self, lm: LlamaForCausalLM, in_int8: bool = False):
+        config, inner = lm.config, lm.model
+        self.device = lm.device
+        linear = Int8Linear if in_int8 else exact_linear(lm.device)
+        self._embedding, self._norm, self._head = inner.embed_tokens.weight, inner.norm.weight, linear(lm.lm_head)
+        self._eps, self._size = config.rms_norm_eps, inner.layers[0].self_attn.head_dim
+        self._n_heads, self._n_kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self._layers = [_Layer.of(block, linear) for block in inner.layers]
+        self._rotary = inner.rotary_emb
+        self._cos, self._sin = self._rotations(FIRST_CAPACITY)
+
+    @staticmethod
+    def fits(lm: PreTrainedModel) -> bool:
+        """Whether this pass computes what the model does: a plain Llama in float32 on one device, with fixed rotary frequencies."""
+        if not isinstance(lm, LlamaForCausalLM) or lm.dtype != torch.float32 or hasattr(lm, "hf_device_map"):
+            return False
+        return bool(lm.config.hidden_act == "silu" and lm.config.rope_parameters["rope_type"] in ("default", "linear", "llama3"))
+
+    @staticmethod
+    def fits_int8(lm: PreTrainedModel) -> bool:
+        """Whether `in_int8` works: on a CPU, for matrices without bias, where torch has the operation (it is none of its public ones)."""
+        has_bias = any(name.endswith("_proj.bias") for name, _ in lm.named_parameters())
+        return LeanLlama.fits(lm) and lm.device.type == "cpu" and not has_bias and hasattr(torch, "_weight_int8pack_mm")
+
+    def reader(self) -> LeanReader:
+        return LeanReader(self)
+
+    def empty_cache(self) -> list[LayerCache]:
+        shape = (1, self._n_kv_heads, FIRST_CAPACITY, self._size)
+        return [(self._norm.new_empty(shape), self._norm.new_empty(shape)) for _ in self._layers]
+
+    def logits(self, ids: list[int], cache: list[LayerCache], past: int, n: int) -> Tensor:
+        """float32 [n, vocabulary] at the last n of `ids`, which follow the `past` positions that the cache holds and are added to it."""
+        t = len(ids)
+        here = slice(past, past + t)
+        if here.stop > len(self._cos):
+            self._cos, self._sin = self._rotations(2 * here.stop)
+        cos, sin = self._cos[here], self._sin[here]
+        mask = None if t == 1 else torch.full((t, past + t), -torch.inf, device=self.device).triu(past + 1)
+        x = functional.embedding(torch.tensor(ids, device=self.device), self._embedding)
+        for layer, (keys, values) in zip(self._layers, cache, strict=True):
+            heads = layer.qkv(functional.rms_norm(x, layer.norm1.shape, layer.norm1, self._eps)).view(t, -1, self._size)
+            n_rotated = self._n_heads + self._n_kv_heads
+            rotated = self._rotated(heads[:, :n_rotated], cos, sin)
+            keys[0, :, here] = rotated[:, self._n_heads :].transpose(0, 1)
+            values[0, :, here] = heads[:, n_rotated:].transpose(0, 1)
+            attended = functional.scaled_dot_product_attention(
+                rotated[:, : self._n_heads].transpose(0, 1)[None],
+                keys[:, :, : past + t],
+                values[:, :, : past + t],
+                attn_mask=mask,
+                enable_gqa=self._n_heads != self._n_kv_heads,
+            )
+            x = x + layer.out(attended[0].transpose(0, 1).reshape(t, -1))
+            gate, up = layer.gate_up(functional.rms_norm(x, layer.norm2.shape, layer.norm2, self._eps)).chunk(2, dim=-1)
+            x = x + layer.down(functional.silu(gate) * up)
+        return self._head(functional.rms_norm(x[-n:], self._norm.shape, self._norm, self._eps))
+
+    def _rotations(self, n: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of `n` positions, [n, 1, head size]; the first half of the sines has the minus sign of rotate_half."""
+        cos, sin = self._rotary(self._norm, torch.arange(n, device=self.device)[None])
+        half = self._size // 2
+        return cos[0, :, None], torch.cat([-sin[0, :, None, :half], sin[0, :, None, half:]], dim=-1)
+
+    def _rotated(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Rotary positions applied to [tokens, heads, head size]."""
+        return torch.addcmul(x * cos, x.roll(self._size // 2, -1), sin)
+
+
+class LeanReader:
+    """A `cached.Reader` of one sequence. A place in the cache that was read and cut off is simply written again."""
+
+    forgets = False
+
+    def __init__(self, llama: LeanLlama):
+        self._llama, self._cache, self._n = llama, llama.empty_cache(), 0
+
+    def read(self, ids: list[int], n: int) -> Tensor:
+        capacity, needed = self._cache[0][0].shape[2], self._n + len(ids)
+        if needed > capacity:
+            more = (0, 0, 0, max(capacity, needed - capacity))
+            self._cache = [(functional.pad(keys, more), functional.pad(values, more)) for keys, values in self._cache]
+        logits = self._llama.logits(ids, self._cache, self._n, n)
+        self._n = needed
+        return logits
+
+    def cut(self, n_removed: int) -> None:
+        self._n -= n_removed
