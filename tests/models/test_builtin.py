@@ -9,8 +9,8 @@ import time
 import pytest
 
 import slem_demo
-from slem_demo.models.card import card_text
-from slem_demo.models.corpus import load_prompts
+from slem_demo.models.builtin.card import card_text
+from slem_demo.models.builtin.corpus import load_prompts
 from slem_demo.models.loading import Pair
 from slem_demo.models.pairs import ASSETS
 from slem_demo.trace import Event, Request, RoundEvent, StopEvent

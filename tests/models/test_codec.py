@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slem_demo.engine.bridge import DraftContext, candidates
-from slem_demo.models.card import EOS, stored_tokenizer
+from slem_demo.models.builtin.tokenizers import EOS, stored_tokenizer
 from slem_demo.models.codec import HubCodec
 from slem_demo.models.pairs import ASSETS
 from tests.texts import HARD, texts

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, LlamaConfig, MambaConfig, PreTrainedConfig, Qwen2Config
 
-from slem_demo.models.card import stored_tokenizer
+from slem_demo.models.builtin.tokenizers import stored_tokenizer
 from slem_demo.models.pairs import ASSETS
 
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}

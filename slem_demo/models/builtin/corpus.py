@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets" / "builtin"
+ASSETS = Path(__file__).resolve().parents[3] / "assets" / "builtin"
 N_HELD_OUT_CHAPTERS = 60
 N_PROMPTS = 16
 MAX_PARALLEL = 0.05  # chapters told twice (Kings and Chronicles, Psalms 14 and 53) are never held out

@@ -12,27 +12,21 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from slem_demo.metrics import repeated_share
-from slem_demo.models.corpus import ASSETS, load_corpus, load_prompts
+from slem_demo.models.builtin.corpus import ASSETS, load_corpus, load_prompts
+from slem_demo.models.builtin.training import stored
 
-EOS = "<|end|>"
 TEMPERATURES = (0.0, 0.3, 0.8)
 N_NEW = 128
+DATA = ("corpus.txt.gz", "held_out.json", "draft/tokenizer.json")
 CHUNK = 512  # tokens scored at a time, after as many before them
-
-
-def stored(folder: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """The model and tokenizer in a folder, in float32."""
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    return model, stored_tokenizer(folder)
-
-
-def stored_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    return PreTrainedTokenizerFast.from_pretrained(folder)
 
 
 def export(work: Path, out: Path, recipe: dict[str, object]) -> dict[str, Any]:
     """Writes target and draft to `out` with `card.json` and `README.md`; returns the card. All figures are of the stored weights."""
-    card: dict[str, Any] = {"data": {name: sha256(ASSETS / name) for name in ("corpus.txt.gz", "held_out.json")}, **recipe}
+    card: dict[str, Any] = {
+        "data": {name: sha256(ASSETS / name) for name in ("corpus.txt.gz", "held_out.json", "draft/tokenizer.json")},
+        **recipe,
+    }
     for name in ("target", "draft"):
         model, tokenizer = stored(work / name)
         model.half().save_pretrained(out / name)
@@ -52,6 +46,8 @@ def measured(folder: Path) -> dict[str, Any]:
     model, tokenizer = stored(folder)
     n_tokens = sum(map(len, tokenizer(held_out)["input_ids"]))
     return {
+        "layers": model.config.num_hidden_layers,
+        "hidden": model.config.hidden_size,
         "parameters": model.num_parameters(),
         "vocabulary": len(tokenizer),
         "weights_sha256": sha256(folder / "model.safetensors"),
@@ -105,7 +101,8 @@ def card_text(card: dict[str, Any]) -> str:
     )
     repeats = ", ".join(f"{share:.1%} at temperature {t}" for t, share in card["repeated_8_grams"].items())
     hashes = "\n".join(f"- `{name}`: sha256 `{digest}`" for name, digest in card["data"].items())
-    steps = card["schedules"]
+    steps = {name: schedule["steps"] for name, schedule in card["schedules"].items()}
+    windows = {name: card["schedules"][name]["window"] * card["schedules"][name]["n_joined"] for name in ("target-texts", "draft")}
     return f"""# The built-in pair
 
 Two small language models with different tokenizers, made to show and test SLEM speculative decoding: they have read one book, and
@@ -113,12 +110,13 @@ write in its manner. They are no use for anything else.
 
 | | target | draft |
 |---|---|---|
-| architecture | Llama, 12 layers × 160 | Llama, 1 layer × 256 |
+| architecture | Llama, {target["layers"]} layers × {target["hidden"]} | Llama, {draft["layers"]} layers × {draft["hidden"]} |
 | tokenizer | byte-level BPE | Unigram with Metaspace and byte fall-back |
 {rows}
 
 Stored in float16, computed in float32; every figure is of the stored weights. The draft's fit is to the book, which is not what it is
-for: it was trained last on what the target writes. Trained on windows of up to 1,024 (target) and 768 (draft) tokens; both accept 2,048.
+for: it was trained last on what the target writes. Trained on windows of up to {windows["target-texts"]:,} (target) and
+{windows["draft"]:,} (draft) tokens; both accept 2,048.
 
 How much the target repeats itself, as the mean share of 8-grams that have stood earlier in {N_NEW} new tokens after each of 16
 held-out openings: {repeats}. Text that loops is easy to guess, so a speedup on it flatters the draft.
@@ -134,11 +132,17 @@ was trained.
 
 ## Training
 
-`python -m slem_demo.models.train --work DIR`, seed {card["seed"]}, torch {card["torch"]}: the target for {steps["target"]["steps"]:,}
-steps; the draft for {steps["draft-texts"]["steps"]:,} steps on the same texts, then for {steps["draft"]["steps"]:,} steps on
-{samples["n"]:,} texts of {samples["lead"] + samples["new"]} tokens that the target wrote, greedy and sampled at temperatures up to
-{max(samples["temperatures"]):g}. About forty minutes on two cores. `card.json` holds all settings.
-The target's length of training was chosen between two by their results on the 16 openings.
+`python -m slem_demo.models.builtin --work DIR`, seed {card["seed"]}, torch {card["torch"]}:
+
+1. the target, {steps["target-texts"]:,} steps on the texts;
+2. the target, {steps["target"]:,} steps of sequence-level unlikelihood (arXiv 1908.04319), in which it unlearns to run in circles;
+3. the draft, {steps["draft-texts"]:,} steps on the texts;
+4. {samples["n"]:,} texts of {samples["lead"] + samples["new"]} tokens by the target, greedy and sampled at temperatures up to
+   {max(samples["temperatures"]):g};
+5. the draft, {steps["draft"]:,} steps on these.
+
+`card.json` holds all settings. They were chosen on openings of the 44 held-out chapters that are not in `held_out.json`'s prompts.
+The draft's tokenizer is data: the trainer of Unigram pieces does not repeat exactly, so the script reads the stored one.
 
 Weights:
 

@@ -1,0 +1,1 @@
+"""How the built-in pair was made: texts, tokenizers, training, model card."""
