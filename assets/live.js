@@ -1,8 +1,12 @@
 // The live view. Updates come in `props.value`, as JSON text; everything is written with textContent, never as HTML.
 const root = element.querySelector(".live");
 const part = (name) => root.querySelector("." + name);
-const STATES = { empty: "", streaming: "writing", finished: "finished", stopped: "stopped; what was written stays" };
+const STATES = {
+  empty: "", waiting: "waiting for its turn", loading: "loading the pair", streaming: "writing", finished: "finished",
+  stopped: "stopped; what was written stays", failed: "that run could not go on",
+};
 const ANNOUNCE_MS = 2500, PLOT_MS = 250;
+const BUSY = ["waiting", "loading", "streaming"];
 let run = null, stopped = null, waiting = [], frame = 0, announced = 0, plotted = 0, plotTimer = 0;
 
 const make = (tag, className, text) => {
@@ -63,10 +67,10 @@ function drawRound({ round, spans, note }) {
   return node;
 }
 
-function setState(state) {
+function setState(state, recordedOn) {
   root.dataset.state = state;
-  part("state").textContent = STATES[state];
-  part("save").disabled = state !== "finished" && state !== "stopped";
+  part("state").textContent = recordedOn ? `recorded on ${recordedOn}` : STATES[state];
+  part("save").disabled = !run || BUSY.includes(state);
 }
 
 async function saveTrace() {
@@ -162,8 +166,9 @@ function draw() {
   const rounds = document.createDocumentFragment();
   let alone = "";
   for (const delta of waiting) {
-    if (delta.state === "stopped") {
-      if (root.dataset.state === "streaming") { stopped = run; setState("stopped"); announce("Stopped.", true); }
+    if (!delta.run) { // a run that has not begun, or will not go on
+      if (delta.state !== "loading") stopped = run;
+      if (BUSY.includes(root.dataset.state)) { setState(delta.state); announce(STATES[delta.state], true); }
       continue;
     }
     if (delta.run === stopped) continue; // it was under way when Stop was pressed
@@ -174,7 +179,7 @@ function draw() {
     drawTiles(delta.tiles);
     drawLanes(delta.lanes, delta.goal);
     gather(delta);
-    setState(delta.state);
+    setState(delta.state, delta.recorded_on);
     announce(delta.summary, delta.state !== "streaming");
   }
   waiting = [];
@@ -202,6 +207,7 @@ function apply(value) {
 for (const name of ["show-unreached", "show-spaces"]) {
   part(name).addEventListener("change", (event) => root.classList.toggle(name, event.target.checked));
 }
+window.addEventListener("slem-asked", () => { if (!BUSY.includes(root.dataset.state)) setState("waiting"); });
 part("save").addEventListener("click", saveTrace);
 apply(props.value);
 watch("value", () => apply(props.value));

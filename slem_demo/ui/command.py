@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slem_demo.errors import SlemError
@@ -23,15 +23,15 @@ def command(request: Request) -> str:
     return " ".join(words)
 
 
-def settings_of_link(query: Mapping[str, str], pair: str) -> dict[str, Any]:
-    """The settings that a link's query names and that are valid; anything else in it is ignored."""
-    found: dict[str, Any] = {}
+def settings_of_link(query: Mapping[str, str], pairs: Sequence[str]) -> dict[str, Any]:
+    """The settings that a link's query names and that are valid, its pair only if it is on offer; anything else in it is ignored."""
+    found: dict[str, Any] = {"pair": query["pair"]} if query.get("pair") in pairs else {}
     for name in ("prompt", *OPTIONS):
         if name not in query:
             continue
         try:
             value: object = NUMBERS[name](query[name]) if name in NUMBERS else query[name]
-            found[name] = getattr(Request.checked(**{"pair": pair, "prompt": "x", name: value}), name)
+            found[name] = getattr(Request.checked(**{"pair": pairs[0], "prompt": "x", name: value}), name)
         except (SlemError, ValueError):
             continue
     return found

@@ -21,6 +21,7 @@ class Limits:
     max_waiting: int = 20
     max_traces: int = 50
     trace_minutes: int = 60
+    max_model_megabytes: int = 8000
 
     @classmethod
     def from_environment(cls) -> Limits:
@@ -57,3 +58,8 @@ class Limits:
                     raise SlemError(f"The run was ended after {self.max_seconds} s, the most that this host allows.")
         finally:
             events.close()
+
+
+def pairs_on_offer() -> list[str]:
+    """The names in `SLEM_PAIRS`, separated by commas; the first is loaded before the first visitor comes."""
+    return [name.strip() for name in os.environ.get("SLEM_PAIRS", "builtin").split(",") if name.strip()] or ["builtin"]

@@ -21,6 +21,7 @@ EVERY_S = 0.04  # the page is told at most 25 times a second; what comes in betw
 
 END = {StopReason.EOS: "the target ended the text", StopReason.LENGTH: "the length was reached", StopReason.STOP_STRING: "stop string"}
 SLEM, TARGET = "slem", "target"
+Step = LaneEvent | Calibration  # of a run: what its lanes did, and first what the pair's passes cost, if that is known
 
 
 class LaneView(TypedDict):
@@ -44,7 +45,8 @@ class Delta(TypedDict):
     lanes: dict[str, LaneView]
     speedup: list[float | None] | None
     tiles: list[Tile]
-    state: Literal["streaming", "finished", "stopped"]
+    state: Literal["streaming", "finished"]
+    recorded_on: str | None
     summary: str
 
 
@@ -55,6 +57,7 @@ class LivePage:
     prompt: str
     goal: int
     with_race: bool
+    recorded_on: str | None = None
     calibration: Calibration | None = None
     run: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     seq: int = 0
@@ -98,6 +101,7 @@ class LivePage:
             speedup=[slem.num_output_tokens, race.speedup, self._predicted(slem)] if race else None,
             tiles=tiles(slem, race),
             state="finished" if is_over else "streaming",
+            recorded_on=self.recorded_on,
             summary=spoken(slem, race, self.ends),
         )
         self.seq, self.rounds, self.tail, self.target_text = self.seq + 1, [], None, ""
@@ -109,13 +113,16 @@ class LivePage:
         return self.calibration.predicted(s.mean_acceptance_length, s.num_draft_tokens / s.num_rounds)
 
 
-def deltas(page: LivePage, events: Iterable[LaneEvent], clock: Clock = time.perf_counter) -> Iterator[Delta]:
+def deltas(page: LivePage, steps: Iterable[Step], clock: Clock = time.perf_counter) -> Iterator[Delta]:
     """Updates for the live view: one at once with the prompt, then at most one each `EVERY_S`, the last one at the end."""
     yield page.send()
     sent = float("-inf")
-    for e in events:
-        page.add(e.lane, e.event)
-        if isinstance(e.event, RoundEvent) and clock() - sent >= EVERY_S:
+    for step in steps:
+        if isinstance(step, Calibration):
+            page.calibration = step
+            continue
+        page.add(step.lane, step.event)
+        if isinstance(step.event, RoundEvent) and clock() - sent >= EVERY_S:
             yield page.send()
             sent = clock()
     yield page.send(is_over=True)
@@ -148,4 +155,6 @@ def first_look() -> dict[str, object]:
     }
 
 
-STOPPED = {"run": "", "seq": -1, "state": "stopped"}
+LOADING = {"state": "loading"}  # states of a view that no run speaks for
+STOPPED = {"state": "stopped"}
+FAILED = {"state": "failed"}

@@ -35,7 +35,7 @@ def phases() -> go.Figure:
         marker = {"color": COLOURS[phase], "line": {"width": 1, "color": "rgba(127,127,127,.8)"}}
         figure.add_bar(x=[0] * len(LANES), y=list(LANES.values()), orientation="h", name=name, marker=marker)
     figure.update_layout(barmode="stack", yaxis={"autorange": "reversed"}, legend={"traceorder": "normal"})
-    return _styled(figure, "Seconds by phase", x="seconds", y="")
+    return _styled(figure, "Seconds by phase", x="", y="")
 
 
 def live_plots() -> dict[str, object]:

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from slem_demo.models.loading import Pair
+from slem_demo.models.shelf import Shelf
 from slem_demo.ui.page import build, launch_options
 
 FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking", "--force-color-profile=srgb"]
@@ -22,7 +23,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def url(builtin: Pair) -> Iterator[str]:
-    demo = build(builtin)
+    demo = build(Shelf.holding(builtin))
     options = launch_options() | {"server_name": "127.0.0.1", "server_port": free_port()}
     _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **options)
     yield address
@@ -46,7 +47,10 @@ def page(browser: Browser, url: str) -> Iterator[Page]:
     errors: list[str] = []
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    opened.on("request", lambda request: errors.append(request.url) if not request.url.startswith((url, "data:", "blob:")) else None)
+    opened.on(
+        "request",
+        lambda request: errors.append(request.url) if not request.url.startswith(("http://127.0.0.1:", "data:", "blob:")) else None,
+    )
     opened.goto(url)
     opened.get_by_role("button", name="Run").wait_for()
     yield opened

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 import slem_demo
+from slem_demo.models.cached import CachedModel
 from slem_demo.models.loading import Pair
 from slem_demo.trace import StopEvent, Trace
+from slem_demo.ui.page import PRESETS
 from slem_demo.views.fates import COMMITTED
 
 COMMITTED_TEXT = (
@@ -207,6 +210,41 @@ def test_passing_through_the_controls_changes_nothing(page: Page) -> None:
     expect(page.get_by_label("Prompt")).to_have_value("My own words")
 
 
+def test_a_visitor_who_waits_is_told_so_and_gets_a_turn(page: Page, url: str, builtin: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = page.context.new_page()
+    other.goto(url)
+    logits = CachedModel.logits
+
+    def slow(self: CachedModel, ids: list[int], n: int) -> object:
+        time.sleep(0.05)
+        return logits(self, ids, n)
+
+    monkeypatch.setattr(CachedModel, "logits", slow)
+    start(other, length=512, k=0)
+    other.locator(".live .rounds [data-round='2']").wait_for(state="attached")
+    start(page, length=20)
+    expect(page.locator(".live .state")).to_have_text("waiting for its turn")
+    expect(page.locator("#place")).to_contain_text("queue")
+    expect(page.get_by_role("button", name="Save the trace")).to_be_disabled()
+    other.get_by_role("button", name="Stop").click()
+    assert finish(page) == engine_text(builtin, "In the beginning God created", k=4, max_new_tokens=20)
+
+
+@pytest.mark.parametrize("with_race", [True, False])
+@pytest.mark.parametrize("preset", PRESETS, ids=[p["name"] for p in PRESETS])
+def test_the_page_and_the_engine_agree_on_every_preset(page: Page, builtin: Pair, preset: dict[str, Any], with_race: bool) -> None:
+    page.get_by_label("Preset").click()
+    page.get_by_role("option", name=preset["name"]).click()
+    expect(page.get_by_label("Prompt")).to_have_value(preset["prompt"])
+    start(page, with_race, length=80)
+    settings = {"k": preset.get("k", 4), "temperature": preset["temperature"], "max_new_tokens": 80}
+    assert (
+        finish(page)
+        == engine_text(builtin, preset["prompt"], **settings)
+        == engine_text(builtin, preset["prompt"], method="target", **settings)
+    )
+
+
 def test_keyboard_alone_runs_and_stops(page: Page) -> None:
     page.get_by_label("Prompt").focus()
     for _ in range(20):
@@ -239,6 +277,9 @@ def test_nothing_serious_for_axe_and_no_sideways_scrolling(page: Page, url: str,
     start(page, length=60)
     finish(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.evaluate("Promise.all(document.getAnimations().filter((a) => a instanceof CSSTransition).map((a) => a.finished))")
     found = Axe().run(page).response["violations"]
-    serious = [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found if v["impact"] in ("serious", "critical")]
+    serious = [
+        (v["id"], [(n["html"][:120], n["failureSummary"]) for n in v["nodes"]]) for v in found if v["impact"] in ("serious", "critical")
+    ]
     assert serious == []

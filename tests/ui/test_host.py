@@ -14,7 +14,7 @@ from slem_demo.engine.race import LaneEvent
 from slem_demo.errors import SlemError
 from slem_demo.trace import PrefillEvent, Request
 from slem_demo.ui.command import command, settings_of_link
-from slem_demo.ui.host import Limits
+from slem_demo.ui.host import Limits, pairs_on_offer
 
 
 def request(**fields: object) -> Request:
@@ -29,6 +29,19 @@ def test_limits_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setenv("SLEM_MAX_NEW_TOKENS", bad)
         with pytest.raises(SlemError, match="SLEM_MAX_NEW_TOKENS must be a positive whole number"):
             Limits.from_environment()
+
+
+def test_pairs_on_offer_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pairs_on_offer() == ["builtin"]
+    monkeypatch.setenv("SLEM_PAIRS", " builtin-target::builtin-target , builtin,")
+    assert pairs_on_offer() == ["builtin-target::builtin-target", "builtin"]
+    monkeypatch.setenv("SLEM_PAIRS", "")
+    assert pairs_on_offer() == ["builtin"]
+
+
+def test_a_link_names_only_pairs_that_are_on_offer() -> None:
+    assert settings_of_link({"pair": "b"}, ["a", "b"]) == {"pair": "b"}
+    assert settings_of_link({"pair": "org/other::org/one"}, ["a", "b"]) == {}
 
 
 def test_what_is_larger_than_the_host_allows_is_refused() -> None:
@@ -83,9 +96,9 @@ def test_the_command_repeats_the_run(fields: dict[str, object]) -> None:
 @given(settings)
 def test_a_link_restores_what_was_set(fields: dict[str, object]) -> None:
     query = {name: str(value) for name, value in fields.items() if value is not None}
-    assert settings_of_link(query, "builtin") == {name: value for name, value in fields.items() if value is not None}
+    assert settings_of_link(query, ["builtin"]) == {name: value for name, value in fields.items() if value is not None}
 
 
 def test_a_bad_link_changes_nothing() -> None:
     query = {"k": "-3", "temperature": "hot", "seed": "1e9", "top_p": "7", "prompt": " ", "evil": "<script>", "max_new_tokens": "999999999"}
-    assert settings_of_link(query, "builtin") == {}
+    assert settings_of_link(query, ["builtin"]) == {}

@@ -36,7 +36,7 @@ def lanes(with_race: bool = True, output: str = TEXT, target_output: str | None 
 
 
 def page(with_race: bool = True) -> LivePage:
-    return LivePage(PROMPT, 400, with_race, Calibration(0.01, 0.1, 1.1))
+    return LivePage(PROMPT, 400, with_race, calibration=Calibration(0.01, 0.1, 1.1))
 
 
 def ticking(step: float) -> Callable[[], float]:

@@ -1,0 +1,185 @@
+"""What the page's handlers do: check what was asked for, run it, and turn its events into updates of the page."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from functools import cache
+from typing import Any
+
+import gradio as gr
+
+from slem_demo.benchmark import Calibration, calibrate
+from slem_demo.cli import DEFAULT_PROMPT
+from slem_demo.engine.race import LaneEvent, race
+from slem_demo.errors import SlemError
+from slem_demo.metrics import event_lines
+from slem_demo.models.shelf import Shelf
+from slem_demo.trace import Event, Method, Request
+from slem_demo.ui.command import command, settings_of_link
+from slem_demo.ui.host import Limits
+from slem_demo.ui.recorded import load_race, replay
+from slem_demo.ui.store import TraceStore
+from slem_demo.ui.stream import LOADING, SLEM, TARGET, Delta, LivePage, Step, deltas
+from slem_demo.ui.zero import QuotaError, on_gpu
+
+SETTINGS = ("pair", "prompt", "k", "temperature", "max_new_tokens", "top_k", "top_p", "seed")
+NO_QUOTA = "Your GPU time on this host is used up for today."
+
+
+def request_of(values: tuple[Any, ...]) -> Request:
+    """A checked request from the controls' values; 0 for top-k and 1 for top-p mean that they are off."""
+    fields = dict(zip(SETTINGS, values, strict=True))
+    fields["top_k"] = fields["top_k"] or None
+    fields["top_p"] = None if fields["top_p"] == 1 else fields["top_p"]
+    return Request.checked(**fields)
+
+
+def as_value(update: Mapping[str, object]) -> str:
+    """An update as the live view's value: JSON text, which gradio replaces as a whole.
+
+    A dict would travel as edits of the last one, and edits of lists of different lengths arrive mixed up. `<` is escaped because
+    gradio warns about values that look like a script.
+    """
+    return json.dumps(update, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def for_people(message: str) -> gr.Error:
+    """An error as a toast. Gradio shows its text as HTML, so it is escaped."""
+    return gr.Error(html.escape(message), title="That cannot run", print_exception=False)
+
+
+class Runs:
+    """The pairs of one host: what may be run, what it costs on this machine, and the traces of what was run."""
+
+    def __init__(self, shelf: Shelf, limits: Limits):
+        self.shelf, self.limits = shelf, limits
+        self.store = TraceStore(limits.max_traces, limits.trace_minutes * 60)
+        self.calibration: Callable[[str, int], Calibration] = cache(lambda name, k: calibrate(shelf.get(name), k, repeats=10))
+        self._steps = on_gpu(self.steps, limits.max_seconds)
+
+    def warm_up(self) -> None:
+        """A short run and a calibration, so that the first visitor does not pay for what happens once."""
+        request = Request.checked(pair=self.shelf.names[0], prompt=DEFAULT_PROMPT, max_new_tokens=8)
+        self.calibration(request.pair, request.k)
+        for _ in self.shelf.get(request.pair).decode(request):
+            pass
+
+    def check(self, request: Request) -> dict[str, Any]:
+        """The request as plain values, once it is known that this host and its pair can run it. Raises SlemError if not."""
+        self.limits.check(request)
+        self.shelf.get(request.pair).prompts(request)
+        return request.model_dump(mode="json")
+
+    def steps(self, fields: dict[str, Any], with_race: bool) -> Generator[Step, None, None]:
+        """One run; with a race, first the calibration, and the target alone in a lane of its own. Raises SlemError when time is over."""
+        request = Request.checked(**fields)
+        pair = self.shelf.get(request.pair)
+        lanes = {request.method.value: pair.decode(request)}
+        if with_race:
+            yield self.calibration(pair.name, request.k)
+            lanes[TARGET] = pair.decode(request.model_copy(update={"method": Method.TARGET}))
+        with closing(self.limits.within_time(race(lanes))) as events:
+            yield from events
+
+    def updates(self, fields: dict[str, Any], with_race: bool) -> Iterator[Delta]:
+        """One run as updates of the live view. Its trace is kept, also if the run is cut short. Raises SlemError and QuotaError."""
+        request, seen = Request.checked(**fields), list[Event]()
+        page = LivePage(request.prompt, request.max_new_tokens, with_race)
+        try:
+            with closing(kept(self._steps(fields, with_race), SLEM, seen)) as steps:
+                yield from deltas(page, steps)
+        finally:
+            self.store.put(page.run, self.shelf.get(request.pair).trace(request).with_events(seen))
+
+    def live(self, with_race: bool, *values: Any) -> Iterator[tuple[Any, ...]]:
+        """One run, as updates of the live view and of the two buttons."""
+        buttons: tuple[Any, ...] = (gr.Button(interactive=False), gr.Button(interactive=True))
+        try:
+            request = request_of(values)
+            if not self.shelf.has(request.pair):
+                yield as_value(LOADING), *buttons
+            for update in self.updates(self.check(request), with_race):
+                yield as_value(update), *buttons
+                buttons = (gr.skip(), gr.skip())
+        except SlemError as error:
+            raise for_people(str(error)) from None
+        except QuotaError:
+            gr.Warning(f"{NO_QUOTA} What you see was recorded.")
+            for update in self.recorded():
+                yield as_value(update), *buttons
+
+    def recorded(self) -> Iterator[Delta]:
+        """The recorded race as updates of the live view."""
+        traces = load_race()
+        request = traces[SLEM].request
+        page = LivePage(request.prompt, request.max_new_tokens, with_race=True, recorded_on=traces[SLEM].environment.machine)
+        self.store.put(page.run, traces[SLEM])
+        yield from deltas(page, replay(traces))
+
+    def decode(
+        self,
+        prompt: str,
+        method: str = "slem",
+        k: int = 4,
+        max_new_tokens: int = 128,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+        stop: list[str] | None = None,
+        pair: str | None = None,
+    ) -> Iterator[dict[str, object]]:
+        """Streams the events of one run and ends with the stop event: the lines of `decode --format jsonl`."""
+        try:
+            request = Request.checked(
+                pair=pair or self.shelf.names[0],
+                prompt=prompt,
+                method=method,
+                k=k,
+                max_new_tokens=max_new_tokens,
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+                seed=seed,
+                stop=tuple(stop or ()),
+            )
+            if request.method is Method.GENERATE:
+                raise SlemError("The method generate has no rounds to stream; use target or slem.")
+            fields = self.check(request)
+        except SlemError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+        try:
+            with closing(kept(self._steps(fields, False), request.method.value, [])) as steps:
+                yield from event_lines(step.event for step in steps if isinstance(step, LaneEvent))
+        except SlemError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+        except QuotaError:
+            raise gr.Error(NO_QUOTA, print_exception=False) from None
+
+    def trace(self, run: str) -> str | None:
+        """The trace of a run as JSON, for whoever knows the run's name; None once it has expired."""
+        found = self.store.get(str(run))
+        return found.to_json() if found else None
+
+    def command(self, *values: Any) -> str:
+        try:
+            return command(request_of(values))
+        except SlemError as error:
+            return str(error)
+
+    def from_link(self, request: gr.Request) -> list[Any]:
+        """The controls' values that the page's link names; the others stay as they are."""
+        found = settings_of_link(dict(request.query_params), self.shelf.names)
+        return [found.get(name, gr.skip()) for name in SETTINGS]
+
+
+def kept(steps: Generator[Step, None, None], lane: str, seen: list[Event]) -> Generator[Step, None, None]:
+    """The same steps; the events of one lane are also put into `seen`. Closes what it reads from."""
+    with closing(steps):
+        for step in steps:
+            if isinstance(step, LaneEvent) and step.lane == lane:
+                seen.append(step.event)
+            yield step
