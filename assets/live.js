@@ -5,7 +5,7 @@ const STATES = {
   empty: "", waiting: "waiting for its turn", loading: "loading the pair", streaming: "writing", finished: "finished",
   stopped: "stopped; what was written stays", failed: "that run could not go on",
 };
-const ANNOUNCE_MS = 2500, PLOT_MS = 250;
+const ANNOUNCE_MS = 2500, PLOT_MS = 1000;
 const BUSY = ["waiting", "loading", "streaming"];
 let run = null, stopped = null, waiting = [], frame = 0, announced = 0, plotted = 0, plotTimer = 0;
 

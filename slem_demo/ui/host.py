@@ -63,3 +63,14 @@ class Limits:
 def pairs_on_offer() -> list[str]:
     """The names in `SLEM_PAIRS`, separated by commas; the first is loaded before the first visitor comes."""
     return [name.strip() for name in os.environ.get("SLEM_PAIRS", "builtin").split(",") if name.strip()] or ["builtin"]
+
+
+def threads() -> int:
+    """CPU threads for the models: `SLEM_THREADS`, or all cores but one, which the server and a browser on this machine need.
+
+    Threads that share a core with another busy process wait for each other in every operation.
+    """
+    text = os.environ.get("SLEM_THREADS", "")
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise SlemError(f"SLEM_THREADS must be a positive whole number (got {text!r}).")
+    return int(text) if text else max(1, len(os.sched_getaffinity(0)) - 1)

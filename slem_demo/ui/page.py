@@ -13,6 +13,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when gradio i
 
 import gradio as gr
 import plotly
+import torch
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
@@ -21,7 +22,7 @@ from slem_demo.errors import SlemError
 from slem_demo.models.loading import Pair
 from slem_demo.models.pairs import ASSETS
 from slem_demo.models.shelf import Shelf
-from slem_demo.ui.host import Limits, pairs_on_offer
+from slem_demo.ui.host import Limits, pairs_on_offer, threads
 from slem_demo.ui.runs import Runs, as_value, for_people
 from slem_demo.ui.stream import FAILED, STOPPED, first_look
 from slem_demo.ui.zero import MAY_COMPUTE_AT_START
@@ -193,5 +194,6 @@ def launch_options() -> dict[str, Any]:
 
 
 def shelf_of_host() -> Shelf:
-    """The pairs that this host offers."""
+    """The pairs that this host offers; sets the threads that torch uses."""
+    torch.set_num_threads(threads())
     return Shelf(pairs_on_offer(), Limits.from_environment().max_model_megabytes * 1e6)

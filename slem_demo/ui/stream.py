@@ -17,7 +17,7 @@ from slem_demo.views.fates import LOOKS
 from slem_demo.views.live import Comparison, LiveWriter, RoundView, Span, Tile, compare, tiles
 from slem_demo.views.plots import live_plots
 
-EVERY_S = 0.04  # the page is told at most 25 times a second; what comes in between travels together
+EVERY_S = 0.1  # the page is told at most ten times a second; what comes in between travels together
 
 END = {StopReason.EOS: "the target ended the text", StopReason.LENGTH: "the length was reached", StopReason.STOP_STRING: "stop string"}
 SLEM, TARGET = "slem", "target"

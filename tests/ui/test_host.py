@@ -14,7 +14,7 @@ from slem_demo.engine.race import LaneEvent
 from slem_demo.errors import SlemError
 from slem_demo.trace import PrefillEvent, Request
 from slem_demo.ui.command import command, settings_of_link
-from slem_demo.ui.host import Limits, pairs_on_offer
+from slem_demo.ui.host import Limits, pairs_on_offer, threads
 
 
 def request(**fields: object) -> Request:
@@ -37,6 +37,18 @@ def test_pairs_on_offer_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
     assert pairs_on_offer() == ["builtin-target::builtin-target", "builtin"]
     monkeypatch.setenv("SLEM_PAIRS", "")
     assert pairs_on_offer() == ["builtin"]
+
+
+def test_one_core_is_left_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)))
+    assert threads() == 3
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    assert threads() == 1
+    monkeypatch.setenv("SLEM_THREADS", "2")
+    assert threads() == 2
+    monkeypatch.setenv("SLEM_THREADS", "0")
+    with pytest.raises(SlemError, match="SLEM_THREADS must be a positive whole number"):
+        threads()
 
 
 def test_a_link_names_only_pairs_that_are_on_offer() -> None:
