@@ -7,7 +7,7 @@ const STATES = {
 };
 const ANNOUNCE_MS = 2500, PLOT_MS = 1000;
 const BUSY = ["waiting", "loading", "streaming"];
-let run = null, stopped = null, waiting = [], frame = 0, announced = 0, plotted = 0, plotTimer = 0;
+let run = null, stopped = null, next = 0, fetching = false, waiting = [], frame = 0, announced = 0, plotted = 0, plotTimer = 0;
 
 const make = (tag, className, text) => {
   const node = document.createElement(tag);
@@ -70,7 +70,10 @@ function drawRound({ round, spans, note }) {
 function setState(state, recordedOn) {
   root.dataset.state = state;
   part("state").textContent = recordedOn ? `recorded on ${recordedOn}` : STATES[state];
-  part("save").disabled = !run || BUSY.includes(state);
+  const busy = BUSY.includes(state);
+  part("save").disabled = !run || busy;
+  document.getElementById("run").disabled = busy;
+  document.getElementById("stop").disabled = !busy;
 }
 
 async function saveTrace() {
@@ -161,28 +164,45 @@ function pinned(box, change) {
   if (atEnd) box.scrollTop = box.scrollHeight;
 }
 
+// Gradio hands over only the last of several values that arrive in one frame: what is missing is asked for before going on.
+async function catchUp(missing) {
+  fetching = true;
+  const text = await server.missed(missing.run, missing.run === run ? next : 0);
+  fetching = false;
+  const updates = text ? JSON.parse(text) : [];
+  waiting.unshift(...updates);
+  if (!updates.length) { // they have expired
+    if (missing.run !== run) reset(missing);
+    next = missing.seq;
+  }
+  draw();
+}
+
 function draw() {
   frame = 0;
+  if (fetching) return;
   const rounds = document.createDocumentFragment();
   let alone = "";
-  for (const delta of waiting) {
+  while (waiting.length) {
+    const delta = waiting[0];
     if (!delta.run) { // a run that has not begun, or will not go on
       if (delta.state !== "loading") stopped = run;
       if (BUSY.includes(root.dataset.state)) { setState(delta.state); announce(STATES[delta.state], true); }
-      continue;
+    } else if (delta.run !== stopped && (delta.run !== run || delta.seq >= next)) { // not under way when Stop was pressed, and new
+      if (delta.seq > (delta.run === run ? next : 0)) { catchUp(delta); break; }
+      if (delta.run !== run) { rounds.replaceChildren(); alone = ""; reset(delta); }
+      next = delta.seq + 1;
+      rounds.append(...delta.rounds.map(drawRound));
+      if (delta.tail) rounds.append(spanNode(delta.tail));
+      alone += delta.target_text;
+      drawTiles(delta.tiles);
+      drawLanes(delta.lanes, delta.goal);
+      gather(delta);
+      setState(delta.state, delta.recorded_on);
+      announce(delta.summary, delta.state !== "streaming");
     }
-    if (delta.run === stopped) continue; // it was under way when Stop was pressed
-    if (delta.run !== run) { rounds.replaceChildren(); alone = ""; reset(delta); }
-    rounds.append(...delta.rounds.map(drawRound));
-    if (delta.tail) rounds.append(spanNode(delta.tail));
-    alone += delta.target_text;
-    drawTiles(delta.tiles);
-    drawLanes(delta.lanes, delta.goal);
-    gather(delta);
-    setState(delta.state, delta.recorded_on);
-    announce(delta.summary, delta.state !== "streaming");
+    waiting.shift();
   }
-  waiting = [];
   pinned(part("text"), () => part("rounds").append(rounds));
   pinned(part("small"), () => part("target-text").append(alone));
 }
@@ -207,6 +227,11 @@ function apply(value) {
 for (const name of ["show-unreached", "show-spaces"]) {
   part(name).addEventListener("change", (event) => root.classList.toggle(name, event.target.checked));
 }
+// Gradio writes a visitor's place in the queue into #place; it is shown where the other states are.
+new MutationObserver(() => {
+  const place = document.getElementById("place").textContent.trim();
+  if (root.dataset.state === "waiting" && place) part("state").textContent = `${STATES.waiting} · ${place.replace("|", "·")}`;
+}).observe(document.getElementById("place"), { childList: true, subtree: true, characterData: true });
 window.addEventListener("slem-asked", () => { if (!BUSY.includes(root.dataset.state)) setState("waiting"); });
 part("save").addEventListener("click", saveTrace);
 apply(props.value);

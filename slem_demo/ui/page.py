@@ -75,12 +75,15 @@ def live_view(runs: Runs) -> gr.HTML:
     def trace(run: str) -> str | None:  # gradio marks server functions, so a method will not do
         return runs.trace(run)
 
+    def missed(run: str, seq: int) -> str | None:
+        return runs.missed(run, seq)
+
     return gr.HTML(
         value=as_value(first_look()),
         html_template=(ASSETS / "live.html").read_text(encoding="utf-8"),
         js_on_load=(ASSETS / "live.js").read_text(encoding="utf-8"),
         head='<script src="slem/plotly.min.js"></script>',
-        server_functions=[trace],
+        server_functions=[trace, missed],
         elem_id="live",
     )
 
@@ -117,9 +120,6 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
             place = gr.HTML("", elem_id="place", min_width=200)  # gradio shows here which place in the queue a visitor has
         live = live_view(runs)
 
-        def idle() -> tuple[gr.Button, gr.Button]:
-            return gr.Button(interactive=True), gr.Button(interactive=False)
-
         def opened(name: str) -> str:
             try:
                 return header(facts(shelf.get(name)))
@@ -127,14 +127,13 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
                 raise for_people(str(error)) from None
 
         settings = [pair, prompt, k, temperature, length, top_k, top_p, seed]
-        buttons = [run_button, stop_button]
         asked = [run_button.click, prompt.submit]
         gr.on(asked, None, None, None, js="() => { window.dispatchEvent(new Event('slem-asked')); }", **quiet)
         started = gr.on(
             asked,
             runs.live,
             [with_race, *settings],
-            [live, *buttons],
+            live,
             concurrency_id=ENGINE,
             concurrency_limit=1,
             show_progress="minimal",
@@ -143,8 +142,7 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
             api_visibility="private",
         )
         started.failure(lambda: as_value(FAILED), None, live, **quiet)
-        started.then(idle, None, buttons, **quiet)
-        stop_button.click(lambda: (as_value(STOPPED), *idle()), None, [live, *buttons], cancels=[started], **quiet)
+        stop_button.click(lambda: as_value(STOPPED), None, live, cancels=[started], **quiet)
         pair.change(
             opened,
             pair,

@@ -17,11 +17,11 @@ from slem_demo.engine.race import LaneEvent, race
 from slem_demo.errors import SlemError
 from slem_demo.metrics import event_lines
 from slem_demo.models.shelf import Shelf
-from slem_demo.trace import Event, Method, Request
+from slem_demo.trace import Event, Method, Request, Trace
 from slem_demo.ui.command import command, settings_of_link
 from slem_demo.ui.host import Limits
 from slem_demo.ui.recorded import load_race, replay
-from slem_demo.ui.store import TraceStore
+from slem_demo.ui.store import Store
 from slem_demo.ui.stream import LOADING, SLEM, TARGET, Delta, LivePage, Step, deltas
 from slem_demo.ui.zero import QuotaError, on_gpu
 
@@ -56,7 +56,8 @@ class Runs:
 
     def __init__(self, shelf: Shelf, limits: Limits):
         self.shelf, self.limits = shelf, limits
-        self.store = TraceStore(limits.max_traces, limits.trace_minutes * 60)
+        self.store = Store[Trace](limits.max_traces, limits.trace_minutes * 60)
+        self.sent = Store[list[Delta]](limits.max_traces, limits.trace_minutes * 60)
         self.calibration: Callable[[str, int], Calibration] = cache(lambda name, k: calibrate(shelf.get(name), k, repeats=10))
         self._steps = on_gpu(self.steps, limits.max_seconds)
 
@@ -90,26 +91,22 @@ class Runs:
         page = LivePage(request.prompt, request.max_new_tokens, with_race)
         try:
             with closing(kept(self._steps(fields, with_race), SLEM, seen)) as steps:
-                yield from deltas(page, steps)
+                yield from self._noted(page, deltas(page, steps))
         finally:
             self.store.put(page.run, self.shelf.get(request.pair).trace(request).with_events(seen))
 
-    def live(self, with_race: bool, *values: Any) -> Iterator[tuple[Any, ...]]:
-        """One run, as updates of the live view and of the two buttons."""
-        buttons: tuple[Any, ...] = (gr.Button(interactive=False), gr.Button(interactive=True))
+    def live(self, with_race: bool, *values: Any) -> Iterator[str]:
+        """One run, as values of the live view."""
         try:
             request = request_of(values)
             if not self.shelf.has(request.pair):
-                yield as_value(LOADING), *buttons
-            for update in self.updates(self.check(request), with_race):
-                yield as_value(update), *buttons
-                buttons = (gr.skip(), gr.skip())
+                yield as_value(LOADING)
+            yield from map(as_value, self.updates(self.check(request), with_race))
         except SlemError as error:
             raise for_people(str(error)) from None
         except QuotaError:
             gr.Warning(f"{NO_QUOTA} What you see was recorded.")
-            for update in self.recorded():
-                yield as_value(update), *buttons
+            yield from map(as_value, self.recorded())
 
     def recorded(self) -> Iterator[Delta]:
         """The recorded race as updates of the live view."""
@@ -117,7 +114,20 @@ class Runs:
         request = traces[SLEM].request
         page = LivePage(request.prompt, request.max_new_tokens, with_race=True, recorded_on=traces[SLEM].environment.machine)
         self.store.put(page.run, traces[SLEM])
-        yield from deltas(page, replay(traces))
+        yield from self._noted(page, deltas(page, replay(traces)))
+
+    def _noted(self, page: LivePage, updates: Iterator[Delta]) -> Iterator[Delta]:
+        """The same updates, which are also kept: a browser that is busy gets only the last of several that arrive at once."""
+        sent: list[Delta] = []
+        self.sent.put(page.run, sent)
+        for update in updates:
+            sent.append(update)
+            yield update
+
+    def missed(self, run: str, seq: int) -> str | None:
+        """The updates of a run from `seq` on, for whoever knows the run's name; None once they have expired."""
+        sent = self.sent.get(str(run))
+        return None if sent is None else json.dumps(sent[max(int(seq), 0) :], ensure_ascii=False)
 
     def decode(
         self,

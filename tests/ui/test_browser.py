@@ -97,6 +97,16 @@ def test_the_dom_holds_the_engines_text_and_rounds(page: Page, builtin: Pair, pr
     assert page.title() == "SLEM, live"
 
 
+def test_a_browser_that_is_too_busy_for_every_update_misses_nothing(page: Page, builtin: Pair) -> None:
+    page.evaluate("setInterval(() => { const end = performance.now() + 400; while (performance.now() < end); }, 450)")
+    start(page, length=200)
+    text = finish(page)
+    assert text == engine_text(builtin, "In the beginning God created", k=4, max_new_tokens=200)
+    assert page.locator(".live .target-text").evaluate("(n) => n.textContent") == text
+    rounds = page.evaluate("[...document.querySelectorAll('.live [data-round]')].map((n) => Number(n.dataset.round))")
+    assert rounds == list(range(len(rounds)))
+
+
 def test_without_the_race_nothing_is_claimed(page: Page, builtin: Pair) -> None:
     start(page, with_race=False, length=30)
     assert finish(page) == engine_text(builtin, "In the beginning God created", k=4, max_new_tokens=30)
@@ -223,9 +233,12 @@ def test_a_visitor_who_waits_is_told_so_and_gets_a_turn(page: Page, url: str, bu
     start(other, length=512, k=0)
     other.locator(".live .rounds [data-round='2']").wait_for(state="attached")
     start(page, length=20)
-    expect(page.locator(".live .state")).to_have_text("waiting for its turn")
-    expect(page.locator("#place")).to_contain_text("queue")
+    expect(page.locator(".live .state")).to_contain_text("waiting for its turn · queue: 1/1")
     expect(page.get_by_role("button", name="Save the trace")).to_be_disabled()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".live .state")).to_have_text("stopped; what was written stays")
+    start(page, length=20)
+    expect(page.locator(".live .state")).to_contain_text("queue: 1/1")
     other.get_by_role("button", name="Stop").click()
     assert finish(page) == engine_text(builtin, "In the beginning God created", k=4, max_new_tokens=20)
 

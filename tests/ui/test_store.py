@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 
-from slem_demo.ui.store import TraceStore
+from slem_demo.trace import Trace
+from slem_demo.ui.store import Store
 from tests.traces import trace_of
 
 
 def test_what_was_put_is_found_under_its_name_only() -> None:
-    store = TraceStore(max_items=3, ttl_s=10)
+    store = Store[Trace](max_items=3, ttl_s=10)
     a, b = trace_of([], prompt="a"), trace_of([], prompt="b")
     store.put("run-a", a)
     store.put("run-b", b)
@@ -18,7 +19,7 @@ def test_what_was_put_is_found_under_its_name_only() -> None:
 
 def test_the_oldest_go_first_and_all_expire() -> None:
     now = 0.0
-    store = TraceStore(max_items=3, ttl_s=10, clock=lambda: now)
+    store = Store[Trace](max_items=3, ttl_s=10, clock=lambda: now)
     for i in range(5):
         now += 1
         store.put(str(i), trace_of([]))
@@ -30,7 +31,7 @@ def test_the_oldest_go_first_and_all_expire() -> None:
 
 
 def test_many_threads_may_use_it() -> None:
-    store = TraceStore(max_items=10, ttl_s=100)
+    store = Store[Trace](max_items=10, ttl_s=100)
 
     def work(n: int) -> None:
         for i in range(200):
