@@ -72,8 +72,10 @@ function setState(state, recordedOn) {
   part("state").textContent = recordedOn ? `recorded on ${recordedOn}` : STATES[state];
   const busy = BUSY.includes(state);
   part("save").disabled = !run || busy;
-  document.getElementById("run").disabled = busy;
-  document.getElementById("stop").disabled = !busy;
+  for (const [name, disabled] of [["run", busy], ["stop", !busy]]) {
+    const button = document.getElementById(name);
+    if (button) button.disabled = disabled;
+  }
 }
 
 async function saveTrace() {
@@ -133,7 +135,8 @@ function gather(delta) {
     points.predicted.push(delta.speedup[2]);
   }
   points.lanes = delta.lanes;
-  if (!plotTimer) plotTimer = setTimeout(drawPlots, Math.max(0, PLOT_MS - (performance.now() - plotted)));
+  if (delta.state === "finished") { clearTimeout(plotTimer); drawPlots(); }
+  else if (!plotTimer) plotTimer = setTimeout(drawPlots, Math.max(0, PLOT_MS - (performance.now() - plotted)));
 }
 
 function drawPlots() {
@@ -167,11 +170,11 @@ function pinned(box, change) {
 // Gradio hands over only the last of several values that arrive in one frame: what is missing is asked for before going on.
 async function catchUp(missing) {
   fetching = true;
-  const text = await server.missed(missing.run, missing.run === run ? next : 0);
+  let updates = [];
+  try { updates = JSON.parse(await server.missed([missing.run, missing.run === run ? next : 0])) || []; } catch (error) { console.warn(error); }
   fetching = false;
-  const updates = text ? JSON.parse(text) : [];
   waiting.unshift(...updates);
-  if (!updates.length) { // they have expired
+  if (!updates.length) { // they have expired, or the server does not answer
     if (missing.run !== run) reset(missing);
     next = missing.seq;
   }
@@ -228,10 +231,10 @@ for (const name of ["show-unreached", "show-spaces"]) {
   part(name).addEventListener("change", (event) => root.classList.toggle(name, event.target.checked));
 }
 // Gradio writes a visitor's place in the queue into #place; it is shown where the other states are.
-new MutationObserver(() => {
-  const place = document.getElementById("place").textContent.trim();
+setInterval(() => {
+  const place = document.getElementById("place")?.textContent.trim();
   if (root.dataset.state === "waiting" && place) part("state").textContent = `${STATES.waiting} · ${place.replace("|", "·")}`;
-}).observe(document.getElementById("place"), { childList: true, subtree: true, characterData: true });
+}, 200);
 window.addEventListener("slem-asked", () => { if (!BUSY.includes(root.dataset.state)) setState("waiting"); });
 part("save").addEventListener("click", saveTrace);
 apply(props.value);

@@ -184,6 +184,11 @@ class Pair:
         )
 
 
+def use_threads(n: int) -> None:
+    """CPU threads for every model of this process."""
+    torch.set_num_threads(n)
+
+
 Load = Callable[[Source, Placement], LoadedModel]
 
 

@@ -13,13 +13,12 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when gradio i
 
 import gradio as gr
 import plotly
-import torch
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from slem_demo.cli import DEFAULT_PROMPT
 from slem_demo.errors import SlemError
-from slem_demo.models.loading import Pair
+from slem_demo.models.loading import Pair, use_threads
 from slem_demo.models.pairs import ASSETS
 from slem_demo.models.shelf import Shelf
 from slem_demo.ui.host import Limits, pairs_on_offer, threads
@@ -75,7 +74,8 @@ def live_view(runs: Runs) -> gr.HTML:
     def trace(run: str) -> str | None:  # gradio marks server functions, so a method will not do
         return runs.trace(run)
 
-    def missed(run: str, seq: int) -> str | None:
+    def missed(place: list[Any]) -> str | None:  # gradio hands over one value
+        run, seq = place
         return runs.missed(run, seq)
 
     return gr.HTML(
@@ -193,5 +193,5 @@ def launch_options() -> dict[str, Any]:
 
 def shelf_of_host() -> Shelf:
     """The pairs that this host offers; sets the threads that torch uses."""
-    torch.set_num_threads(threads())
+    use_threads(threads())
     return Shelf(pairs_on_offer(), Limits.from_environment().max_model_megabytes * 1e6)
