@@ -105,14 +105,12 @@ def _methods(text: str) -> list[Method]:
 
 
 def _load(args: argparse.Namespace) -> Pair:
-    import torch
-
-    from slem_demo.models.loading import Placement, load_pair
+    from slem_demo.models.loading import Placement, load_pair, use_threads
 
     if args.threads is not None:
         if args.threads < 1:
             raise SlemError(f"--threads must be at least 1 (got {args.threads}).")
-        torch.set_num_threads(args.threads)
+        use_threads(args.threads)
     with ERR.status(f"loading {args.pair}"):
         return load_pair(args.pair, Placement(args.device, args.dtype))
 
@@ -144,11 +142,11 @@ def run_decode(args: argparse.Namespace) -> int:
                 print(json.dumps(line, ensure_ascii=False), flush=True)
         else:
             show(request.prompt, events)
-            trace = trace.with_events(seen)
-            ERR.print(closing_line(trace, summarise(trace), pair.has_one_tokenizer), markup=False)
+            done = trace.with_events(seen)
+            ERR.print(closing_line(done, summarise(done), pair.has_one_tokenizer), markup=False)
     finally:
         if args.out is not None:
-            _write(args.out, pair.trace(request).with_events(seen).to_json())
+            _write(args.out, trace.with_events(seen).to_json())
     return 0
 
 

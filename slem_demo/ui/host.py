@@ -28,12 +28,9 @@ class Limits:
         """Raises SlemError for a value that is no positive whole number."""
         values: dict[str, int] = {}
         for entry in fields(cls):
-            name = f"SLEM_{entry.name.upper()}"
-            text = os.environ.get(name)
-            if text is not None and not (text.isdecimal() and int(text) > 0):
-                raise SlemError(f"{name} must be a positive whole number (got {text!r}).")
-            if text is not None:
-                values[entry.name] = int(text)
+            value = _positive(f"SLEM_{entry.name.upper()}")
+            if value is not None:
+                values[entry.name] = value
         return cls(**values)
 
     def check(self, request: Request) -> None:
@@ -70,7 +67,15 @@ def threads() -> int:
 
     Threads that share a core with another busy process wait for each other in every operation.
     """
-    text = os.environ.get("SLEM_THREADS", "")
-    if text and not (text.isdecimal() and int(text) > 0):
-        raise SlemError(f"SLEM_THREADS must be a positive whole number (got {text!r}).")
-    return int(text) if text else max(1, len(os.sched_getaffinity(0)) - 1)
+    named = _positive("SLEM_THREADS") if os.environ.get("SLEM_THREADS") else None
+    return named or max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def _positive(name: str) -> int | None:
+    """A variable's value, or None if it is not set. Raises SlemError for one that is no positive whole number."""
+    text = os.environ.get(name)
+    if text is None:
+        return None
+    if not (text.isdecimal() and int(text) > 0):
+        raise SlemError(f"{name} must be a positive whole number (got {text!r}).")
+    return int(text)

