@@ -154,7 +154,10 @@ function drawPlots() {
 // -- updates ---------------------------------------------------------------------------------------------------
 function reset(delta) {
   run = delta.run;
-  for (const node of root.querySelectorAll(".prompt")) node.textContent = delta.prompt;
+  for (const node of root.querySelectorAll(".prompt")) {
+    node.textContent = delta.prompt;
+    node.classList.toggle("asked", delta.chat);
+  }
   part("rounds").replaceChildren();
   part("target-text").textContent = "";
   announced = 0;

@@ -84,8 +84,9 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dtype", choices=["auto", "float32", "bfloat16", "float16"], default="auto")
     command.add_argument("--threads", type=int, help="CPU threads (default: torch's choice)")
     rendering = command.add_mutually_exclusive_group()
-    rendering.add_argument("--chat", action="store_true", help="render the prompt with each model's chat template")
+    rendering.add_argument("--chat", action="store_true", help="a conversation, in each model's own chat template")
     rendering.add_argument("--raw", dest="chat", action="store_false", help="the prompt as it is (default)")
+    command.add_argument("--system", default="", metavar="TEXT", help="with --chat: the system prompt")
 
 
 def _add_sampling_options(command: argparse.ArgumentParser) -> None:
@@ -116,7 +117,7 @@ def _load(args: argparse.Namespace) -> Pair:
 
 
 def _settings(args: argparse.Namespace) -> dict[str, object]:
-    names = ("chat", "max_new_tokens", "k", "temperature", "top_k", "top_p", "seed")
+    names = ("chat", "system", "max_new_tokens", "k", "temperature", "top_k", "top_p", "seed")
     return {name: getattr(args, name) for name in names}
 
 
@@ -141,7 +142,7 @@ def run_decode(args: argparse.Namespace) -> int:
             for line in event_lines(events):
                 print(json.dumps(line, ensure_ascii=False), flush=True)
         else:
-            show(request.prompt, events)
+            show(request, events)
             done = trace.with_events(seen)
             ERR.print(closing_line(done, summarise(done), pair.has_one_tokenizer), markup=False)
     finally:
@@ -184,9 +185,9 @@ def _read(path: Path) -> str:
         raise SlemError(f"{path} cannot be read as UTF-8 text ({type(error).__name__}).") from None
 
 
-def show(prompt: str, events: Iterable[Event]) -> None:
+def show(request: Request, events: Iterable[Event]) -> None:
     """The text as it comes, coloured by fate on a terminal."""
-    OUT.print(Text(prompt, style="dim"), end="", soft_wrap=True)
+    OUT.print(Text(request.prompt, style="dim"), end="\n\n" if request.chat else "", soft_wrap=True)
     for event in events:
         if isinstance(event, RoundEvent):
             OUT.print(styled(event) if OUT.is_terminal else Text(event.text), end="", soft_wrap=True)

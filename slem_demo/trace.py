@@ -71,6 +71,7 @@ class Request(Frozen):
     pair: str
     prompt: str
     chat: bool = False
+    system: str = ""
     method: Method = Method.SLEM
     max_new_tokens: Annotated[int, Field(ge=1, le=8192)] = 128
     k: Annotated[int, Field(ge=0, le=64)] = 4
@@ -88,6 +89,11 @@ class Request(Frozen):
         if not prompt.strip():
             raise ValueError("it is empty: write some text for the models to continue")
         return _encodable(prompt)
+
+    @field_validator("system")
+    @classmethod
+    def _system_is_text(cls, system: str) -> str:
+        return _encodable(system)
 
     @field_validator("stop")
     @classmethod

@@ -19,20 +19,22 @@ from slem_demo.engine.sampling import token_keys
 from slem_demo.errors import SlemError
 
 BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
+REASONING_TAG = re.compile(r"</?(think|thinking|thought|reasoning)>|\[/?THINK\]")
 SPACE_RUN = re.compile(r"(?<=\S) (?=\S)")
 
 
 class HubCodec:
     """The bytes of a fast tokenizer's ids, padded with byteless ids to the width of the model's logits.
 
-    Special tokens have no bytes and are never made from text, whatever the text says.
+    Special tokens have no bytes and are never made from text, whatever the text says. Tags of reasoning such as `<think>` are always
+    text, as they are part of what a model writes: they are special tokens in some vocabularies, and words in others.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, n_logits: int):
         if not getattr(tokenizer, "is_fast", False):
             raise SlemError(f"The tokenizer {tokenizer.name_or_path} has no tokenizer.json; only fast tokenizers are supported.")
         self.tokenizer = tokenizer
-        self._backend: Tokenizer = copy.deepcopy(tokenizer.backend_tokenizer)
+        self._backend = _with_reasoning_as_text(copy.deepcopy(tokenizer.backend_tokenizer))
         self._backend.no_truncation()
         self._backend.no_padding()
         self._backend.encode_special_tokens = True
@@ -52,6 +54,19 @@ class HubCodec:
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self._backend.encode_batch_fast([text], add_special_tokens=False)[0].ids  # fast: without offsets
         return ids
+
+    def spells_special(self, text: str) -> bool:
+        return self._special.search(text) is not None
+
+    def encode_rendered(self, text: str, written: Sequence[tuple[int, int]]) -> list[int]:
+        """Ids of a rendered chat template: special tokens where the template has them, not in the spans that a person has written."""
+        ids, at = list[int](), 0
+        for match in self._special.finditer(text):
+            if not any(start <= match.start() < end for start, end in written):
+                token = self.tokenizer.convert_tokens_to_ids(match[0])
+                ids += [*self.encode(text[at : match.start()]), token]
+                at = match.end()
+        return ids + self.encode(text[at:])
 
     def starts(self, text: str) -> list[int]:
         """Pre-token starts where the kind of character changes (so a scan that began elsewhere finds them too).
@@ -86,6 +101,15 @@ class HubCodec:
 def _kind(character: str) -> str:
     category = unicodedata.category(character)[0]
     return category if category in "LNZ" else "Z" if character.isspace() else "other"
+
+
+def _with_reasoning_as_text(backend: Tokenizer) -> Tokenizer:
+    if not any(token.special and REASONING_TAG.fullmatch(token.content) for token in backend.get_added_tokens_decoder().values()):
+        return backend
+    spec = json.loads(backend.to_str())
+    for entry in spec["added_tokens"]:
+        entry["special"] = entry["special"] and not REASONING_TAG.fullmatch(entry["content"])
+    return Tokenizer.from_str(json.dumps(spec))
 
 
 def _vocabulary_bytes(backend: Tokenizer, n_logits: int) -> list[bytes]:

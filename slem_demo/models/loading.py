@@ -26,6 +26,7 @@ from slem_demo.models.gguf import converted, pieces_of
 from slem_demo.models.hub import fetch
 from slem_demo.models.lean import LeanLlama
 from slem_demo.models.pairs import MODELS, Source, pair_sources
+from slem_demo.models.prompts import prompt_ids
 from slem_demo.trace import Environment, Method, ModelInfo, Request, Trace
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -99,20 +100,6 @@ class LoadedModel:
     def session(self, rough: bool = False) -> CachedModel:
         return CachedModel(self.rough_reader if rough else self.reader, self.codec, self.eos_ids, self.max_context)
 
-    def prompt_ids(self, prompt: str, chat: bool) -> list[int]:
-        """The prompt in this model's own rendering: its BOS once, and its chat template if asked for and if it has one.
-
-        Without a template a chat prompt is rendered like a raw one. In a raw prompt everything is text, also `<|end|>`.
-        """
-        tokenizer = self.codec.tokenizer
-        if chat and tokenizer.chat_template:
-            messages = [{"role": "user", "content": prompt}]
-            ids: list[int] = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-            return list(ids)
-        bos = tokenizer.bos_token_id
-        begins = tokenizer("").input_ids[:1] == [bos] if bos is not None else False
-        return [bos] * begins + self.codec.encode(prompt)
-
 
 @dataclass(frozen=True)
 class Pair:
@@ -142,7 +129,7 @@ class Pair:
         Raises:
             SlemError: prompt and new tokens together are more than the target's context.
         """
-        target_ids = self.target.prompt_ids(request.prompt, request.chat)
+        target_ids = prompt_ids(self.target.codec, request)
         if not target_ids:
             raise SlemError(f"The prompt has no token that {self.target.info.name} could continue.")
         n_most = self.target.max_context
@@ -151,7 +138,7 @@ class Pair:
                 f"The prompt has {len(target_ids)} tokens; with {request.max_new_tokens} new ones that is more than the {n_most} "
                 f"that {self.target.info.name} can read. Shorten the prompt or ask for fewer tokens."
             )
-        return Prompts(target_ids, self.draft.prompt_ids(request.prompt, request.chat))
+        return Prompts(target_ids, prompt_ids(self.draft.codec, request))
 
     def decode(self, request: Request, clock: Clock = time.perf_counter) -> Events:
         """The events of one run, with caches of its own.

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from slem_demo.errors import SlemError
 from slem_demo.trace import Request
 
+TEXTS = ("prompt", "system")
 OPTIONS = ("k", "max_new_tokens", "temperature", "top_k", "top_p", "seed")
-NUMBERS = {"k": int, "max_new_tokens": int, "temperature": float, "top_k": int, "top_p": float, "seed": int}
+READ: dict[str, Callable[[str], object]] = {
+    "chat": lambda text: text == "true",
+    "k": int,
+    "max_new_tokens": int,
+    "temperature": float,
+    "top_k": int,
+    "top_p": float,
+    "seed": int,
+}
 
 
 def command(request: Request) -> str:
     """The command that repeats this run in a shell; settings that are the default are left out."""
     words = ["python -m slem_demo decode", "--pair", shlex.quote(request.pair), shlex.quote(f"--prompt={request.prompt}")]
+    if request.chat:
+        words += ["--chat", *[shlex.quote(f"--system={request.system}")] * bool(request.system)]
     for name in OPTIONS:
         value = getattr(request, name)
         if value != Request.model_fields[name].default:
@@ -26,11 +37,11 @@ def command(request: Request) -> str:
 def settings_of_link(query: Mapping[str, str], pairs: Sequence[str]) -> dict[str, Any]:
     """The settings that a link's query names and that are valid, its pair only if it is on offer; anything else in it is ignored."""
     found: dict[str, Any] = {"pair": query["pair"]} if query.get("pair") in pairs else {}
-    for name in ("prompt", *OPTIONS):
+    for name in (*TEXTS, "chat", *OPTIONS):
         if name not in query:
             continue
         try:
-            value: object = NUMBERS[name](query[name]) if name in NUMBERS else query[name]
+            value = READ.get(name, str)(query[name])
             found[name] = getattr(Request.checked(**{"pair": pairs[0], "prompt": "x", name: value}), name)
         except (SlemError, ValueError):
             continue

@@ -35,8 +35,9 @@ class Limits:
 
     def check(self, request: Request) -> None:
         """Raises SlemError for a request that is larger than this host allows."""
-        if len(request.prompt) > self.max_prompt_chars:
-            raise SlemError(f"The prompt has {len(request.prompt):,} characters; this host allows {self.max_prompt_chars:,}.")
+        n_characters = len(request.prompt) + len(request.system)
+        if n_characters > self.max_prompt_chars:
+            raise SlemError(f"The prompt has {n_characters:,} characters; this host allows {self.max_prompt_chars:,}.")
         if request.max_new_tokens > self.max_new_tokens:
             raise SlemError(f"{request.max_new_tokens:,} new tokens were asked for; this host allows {self.max_new_tokens:,}.")
 

@@ -6,6 +6,7 @@ import html
 import json
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from slem_demo.models.pairs import ASSETS
 from slem_demo.models.shelf import Shelf
 from slem_demo.ui.host import Limits, pairs_on_offer, threads
 from slem_demo.ui.runs import Runs, as_value, for_people
-from slem_demo.ui.stream import FAILED, STOPPED, first_look
+from slem_demo.ui.stream import first_look, notice
 from slem_demo.ui.zero import MAY_COMPUTE_AT_START
 from slem_demo.views import fates
 
 ENGINE = "engine"  # one run at a time: every listener that computes shares this queue
+CHAT = "each model's own chat template; User: … Assistant: where it has none"
 PRESETS: list[dict[str, Any]] = json.loads((ASSETS / "presets.json").read_text(encoding="utf-8"))
 
 
@@ -48,7 +50,8 @@ def facts(pair: Pair) -> list[str]:
         for role, model in (("target", pair.target), ("draft", pair.draft))
     ]
     one_tokenizer = ["one tokenizer: plain speculative decoding"] * pair.has_one_tokenizer
-    return [*sizes, f"{pair.environment.device.upper()} · {pair.environment.dtype}", *one_tokenizer]
+    computed = [pair.target.info.compute, *[f"draft {pair.draft_info.compute}"] * (pair.draft_info.compute != pair.target.info.compute)]
+    return [*sizes, f"{pair.environment.device.upper()} · {', '.join(computed)}", *one_tokenizer]
 
 
 def preset_values(name: str) -> list[Any]:
@@ -58,9 +61,11 @@ def preset_values(name: str) -> list[Any]:
 
 
 # Puts the settings into the address, so that the page's link restores them.
-REMEMBER = """(pair, prompt, k, temperature, max_new_tokens, top_k, top_p, seed) => {
+REMEMBER = """(pair, prompt, chat, system, k, temperature, max_new_tokens, top_k, top_p, seed) => {
   const query = new URLSearchParams(window.location.search);
   const settings = { pair, prompt, k, temperature, max_new_tokens, seed };
+  if (chat) settings.chat = true; else query.delete("chat");
+  if (chat && system) settings.system = system; else query.delete("system");
   if (top_k) settings.top_k = top_k; else query.delete("top_k");
   if (top_p < 1) settings.top_p = top_p; else query.delete("top_p");
   for (const [name, value] of Object.entries(settings)) query.set(name, value);
@@ -101,6 +106,11 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
             pair = gr.Dropdown(list(shelf.names), label="Pair", value=first.name, elem_id="pair", visible=len(shelf.names) > 1)
             prompt = gr.Textbox(DEFAULT_PROMPT, label="Prompt", lines=2, max_lines=8, max_length=limits.max_prompt_chars, elem_id="prompt")
             with gr.Row():
+                chat = gr.Checkbox(False, label="As a conversation", info=CHAT, elem_id="chat", min_width=260)
+                system = gr.Textbox(
+                    "", label="System prompt", max_length=limits.max_prompt_chars, elem_id="system", min_width=260, visible=False
+                )
+            with gr.Row():
                 preset = gr.Dropdown([p["name"] for p in PRESETS], label="Preset", value=PRESETS[0]["name"], elem_id="preset")
                 k = gr.Slider(0, 12, 4, step=1, label="K: draft tokens", elem_id="k")
                 temperature = gr.Slider(0, 2, 0, step=0.1, label="Temperature", elem_id="temperature")
@@ -120,13 +130,14 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
             place = gr.HTML("", elem_id="place", min_width=200)  # gradio shows here which place in the queue a visitor has
         live = live_view(runs)
 
-        def opened(name: str) -> str:
+        def opened(name: str) -> Iterator[str]:
+            yield header([f"loading {name} …"])
             try:
-                return header(facts(shelf.get(name)))
+                yield header(facts(shelf.get(name)))
             except SlemError as error:
                 raise for_people(str(error)) from None
 
-        settings = [pair, prompt, k, temperature, length, top_k, top_p, seed]
+        settings = [pair, prompt, chat, system, k, temperature, length, top_k, top_p, seed]
         asked = [run_button.click, prompt.submit]
         gr.on(asked, None, None, None, js="() => { window.dispatchEvent(new Event('slem-asked')); }", **quiet)
         started = gr.on(
@@ -141,8 +152,8 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
             trigger_mode="once",
             api_visibility="private",
         )
-        started.failure(lambda: as_value(FAILED), None, live, **quiet)
-        stop_button.click(lambda: as_value(STOPPED), None, live, cancels=[started], **quiet)
+        started.failure(lambda: as_value(notice("failed")), None, live, **quiet)
+        stop_button.click(lambda: as_value(notice("stopped")), None, live, cancels=[started], **quiet)
         pair.change(
             opened,
             pair,
@@ -152,6 +163,7 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
             show_progress_on=place,
             api_visibility="private",
         )
+        chat.change(lambda on: gr.update(visible=on), chat, system, **quiet)
         preset.select(preset_values, preset, [prompt, k, temperature], **quiet)
         dice.click(lambda: random.randrange(2**31), None, seed, **quiet)
         gr.on([c.change for c in settings], runs.command, settings, shell, js=REMEMBER_AND_PASS, **quiet)

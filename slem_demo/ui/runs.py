@@ -22,10 +22,10 @@ from slem_demo.ui.command import command, settings_of_link
 from slem_demo.ui.host import Limits
 from slem_demo.ui.recorded import load_race, replay
 from slem_demo.ui.store import Store
-from slem_demo.ui.stream import LOADING, SLEM, TARGET, Delta, LivePage, Step, deltas
+from slem_demo.ui.stream import SLEM, TARGET, Delta, LivePage, Step, deltas, notice
 from slem_demo.ui.zero import QuotaError, on_gpu
 
-SETTINGS = ("pair", "prompt", "k", "temperature", "max_new_tokens", "top_k", "top_p", "seed")
+SETTINGS = ("pair", "prompt", "chat", "system", "k", "temperature", "max_new_tokens", "top_k", "top_p", "seed")
 NO_QUOTA = "Your GPU time on this host is used up for today."
 
 
@@ -89,7 +89,7 @@ class Runs:
         """One run as updates of the live view. Its trace is kept, also if the run is cut short. Raises SlemError and QuotaError."""
         request, seen = Request.checked(**fields), list[Event]()
         trace = self.shelf.get(request.pair).trace(request)  # now: when the run ends, its pair may have been dropped
-        page = LivePage(request.prompt, request.max_new_tokens, with_race)
+        page = LivePage(request, with_race)
         try:
             with closing(kept(self._steps(fields, with_race), SLEM, seen)) as steps:
                 yield from self._noted(page, deltas(page, steps))
@@ -101,7 +101,7 @@ class Runs:
         try:
             request = request_of(values)
             if not self.shelf.has(request.pair):
-                yield as_value(LOADING)
+                yield as_value(notice("loading"))
             yield from map(as_value, self.updates(self.check(request), with_race))
         except SlemError as error:
             raise for_people(str(error)) from None
@@ -113,7 +113,7 @@ class Runs:
         """The recorded race as updates of the live view."""
         traces = load_race()
         request = traces[SLEM].request
-        page = LivePage(request.prompt, request.max_new_tokens, with_race=True, recorded_on=traces[SLEM].environment.machine)
+        page = LivePage(request, with_race=True, recorded_on=traces[SLEM].environment.machine)
         self.store.put(page.run, traces[SLEM])
         yield from self._noted(page, deltas(page, replay(traces)))
 
@@ -142,12 +142,16 @@ class Runs:
         seed: int = 0,
         stop: list[str] | None = None,
         pair: str | None = None,
+        chat: bool = False,
+        system: str = "",
     ) -> Iterator[dict[str, object]]:
         """Streams the events of one run and ends with the stop event: the lines of `decode --format jsonl`."""
         try:
             request = Request.checked(
                 pair=pair or self.shelf.names[0],
                 prompt=prompt,
+                chat=chat,
+                system=system,
                 method=method,
                 k=k,
                 max_new_tokens=max_new_tokens,

@@ -12,7 +12,7 @@ from slem_demo.benchmark import Calibration
 from slem_demo.engine.decode import Clock
 from slem_demo.engine.race import LaneEvent
 from slem_demo.metrics import Summary, Tally
-from slem_demo.trace import Event, RoundEvent, StopEvent, StopReason
+from slem_demo.trace import Event, Request, RoundEvent, StopEvent, StopReason
 from slem_demo.views.fates import LOOKS
 from slem_demo.views.live import Comparison, LiveWriter, RoundView, Span, Tile, compare, tiles
 from slem_demo.views.plots import live_plots
@@ -38,6 +38,7 @@ class Delta(TypedDict):
     run: str
     seq: int
     prompt: str
+    chat: bool
     goal: int
     rounds: list[RoundView]
     tail: Span | None
@@ -54,8 +55,7 @@ class Delta(TypedDict):
 class LivePage:
     """What is known of one run, and what of it the page has not been told yet."""
 
-    prompt: str
-    goal: int
+    request: Request
     with_race: bool
     recorded_on: str | None = None
     calibration: Calibration | None = None
@@ -92,8 +92,9 @@ class LivePage:
         delta = Delta(
             run=self.run,
             seq=self.seq,
-            prompt=self.prompt if self.seq == 0 else "",
-            goal=self.goal,
+            prompt=self.request.prompt if self.seq == 0 else "",
+            chat=self.request.chat,
+            goal=self.request.max_new_tokens,
             rounds=self.rounds,
             tail=self.tail,
             target_text=self.target_text,
@@ -155,6 +156,6 @@ def first_look() -> dict[str, object]:
     }
 
 
-LOADING = {"state": "loading"}  # states of a view that no run speaks for
-STOPPED = {"state": "stopped"}
-FAILED = {"state": "failed"}
+def notice(state: Literal["loading", "stopped", "failed"]) -> dict[str, object]:
+    """A state that no run speaks for. No two are equal: a component whose value stays the same is not told."""
+    return {"state": state, "at": time.monotonic_ns()}

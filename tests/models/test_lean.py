@@ -88,7 +88,7 @@ def test_only_a_drafter_is_computed_roughly_and_its_trace_says_so(builtin: Pair)
     trace = builtin.trace(request)
     assert trace.draft is not None
     assert (trace.target.compute, trace.draft.compute) == ("float32", "int8 weights")
-    ids = builtin.draft.prompt_ids("And God said", chat=False)
+    ids = builtin.draft.codec.encode("And God said")
     exact, rough = builtin.draft.session().logits(ids, 1), builtin.draft_session().logits(ids, 1)
     assert torch.allclose(builtin.draft.lm(torch.tensor([ids])).logits[0, -1:], exact, atol=1e-4)
     assert not torch.allclose(exact, rough, atol=1e-4)

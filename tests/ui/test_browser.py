@@ -15,7 +15,7 @@ from slem_demo.models.loading import Pair
 from slem_demo.trace import StopEvent, Trace
 from slem_demo.ui import runs
 from slem_demo.ui.page import PRESETS
-from slem_demo.ui.stream import LOADING
+from slem_demo.ui.stream import notice
 from slem_demo.views.fates import COMMITTED
 
 COMMITTED_TEXT = (
@@ -102,7 +102,7 @@ def test_the_dom_holds_the_engines_text_and_rounds(page: Page, builtin: Pair, pr
 def test_updates_that_never_arrive_are_asked_for(page: Page, builtin: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradio hands a busy browser only the last of several values; here two of three are lost, the first among them."""
     arrives = runs.as_value
-    monkeypatch.setattr(runs, "as_value", lambda u: arrives(u if u["state"] == "finished" or u["seq"] % 3 == 2 else LOADING))
+    monkeypatch.setattr(runs, "as_value", lambda u: arrives(u if u["state"] == "finished" or u["seq"] % 3 == 2 else notice("loading")))
     start(page, length=200)
     text = finish(page)
     assert text == engine_text(builtin, "In the beginning God created", k=4, max_new_tokens=200)
@@ -189,12 +189,36 @@ def test_spaces_are_shown_on_demand(page: Page) -> None:
 def test_a_bad_setting_is_explained_and_loses_nothing(page: Page) -> None:
     start(page, prompt="And God said", length=10)
     before = finish(page)
-    start(page, prompt=" ")
-    expect(page.get_by_test_id("toast-body")).to_contain_text("it is empty")
-    expect(page.get_by_role("button", name="Run")).to_be_enabled()
+    for _ in range(2):  # the second refusal looks like the first, and must be seen all the same
+        start(page, prompt=" ")
+        expect(page.get_by_test_id("toast-body").last).to_contain_text("it is empty")
+        expect(page.locator(".live .state")).to_have_text("that run could not go on")
+        expect(page.get_by_role("button", name="Run")).to_be_enabled()
     assert page.evaluate(COMMITTED_TEXT, list(COMMITTED)) == before
     start(page, prompt="And God said", length=11)
     assert len(finish(page)) > 0
+
+
+def test_a_conversation_is_rendered_by_each_model_and_restored_by_the_link(page: Page, builtin: Pair) -> None:
+    page.get_by_label("As a conversation").check()
+    page.get_by_label("System prompt").fill("Answer.")
+    start(page, prompt="Who made it?", length=30)
+    wanted = engine_text(builtin, "Who made it?", chat=True, system="Answer.", max_new_tokens=30)
+    assert finish(page) == wanted != engine_text(builtin, "Who made it?", max_new_tokens=30)
+    assert page.locator(".live [role=log] .prompt").evaluate("(n) => [n.textContent, getComputedStyle(n).display]") == [
+        "Who made it?",
+        "block",
+    ]
+    page.goto(page.url)
+    expect(page.get_by_label("System prompt")).to_have_value("Answer.")
+    page.get_by_role("button", name="More").click()
+    expect(page.locator("#command textarea")).to_have_value(
+        "python -m slem_demo decode --pair builtin '--prompt=Who made it?' --chat --system=Answer. --max-new-tokens 30"
+    )
+    page.get_by_label("As a conversation").uncheck()
+    expect(page.get_by_label("System prompt")).to_be_hidden()
+    start(page, length=31)
+    assert finish(page) == engine_text(builtin, "Who made it?", max_new_tokens=31)
 
 
 def test_a_closed_page_frees_the_engine_for_the_next_visitor(page: Page, url: str, builtin: Pair) -> None:

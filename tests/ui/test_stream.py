@@ -20,23 +20,25 @@ from tests.traces import trace_of
 PROMPT = "In"
 
 
+REQUEST = Request.checked(pair="fake", prompt=PROMPT, k=3, max_new_tokens=400)
+
+
 def lanes(with_race: bool = True, output: str = TEXT, target_output: str | None = None) -> list[LaneEvent]:
-    request = Request.checked(pair="fake", prompt=PROMPT, k=3, max_new_tokens=400)
     prompts = Prompts(LONG.encode(PROMPT), SHORT.encode(PROMPT))
     drafter = scripted_drafter(SHORT, PROMPT + output, 0.3)
     times = itertools.count(0.0, 0.001)
     clock = lambda: next(times)  # noqa: E731
     running: dict[str, Generator[Event, None, None]] = {
-        SLEM: slem(scripted_target(LONG, prompts.target_ids, LONG.encode(output)), drafter, prompts, request, clock)
+        SLEM: slem(scripted_target(LONG, prompts.target_ids, LONG.encode(output)), drafter, prompts, REQUEST, clock)
     }
     if with_race:
         alone = scripted_target(LONG, prompts.target_ids, LONG.encode(output if target_output is None else target_output))
-        running[TARGET] = target_only(alone, prompts.target_ids, request, clock)
+        running[TARGET] = target_only(alone, prompts.target_ids, REQUEST, clock)
     return list(race(running))
 
 
 def page(with_race: bool = True) -> LivePage:
-    return LivePage(PROMPT, 400, with_race, calibration=Calibration(0.01, 0.1, 1.1))
+    return LivePage(REQUEST, with_race, calibration=Calibration(0.01, 0.1, 1.1))
 
 
 def ticking(step: float) -> Callable[[], float]:
