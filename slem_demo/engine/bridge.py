@@ -85,9 +85,9 @@ class Encoded:
         return n if n and self.ends[n - 1] == offset else None
 
     def after(self, offset: int) -> Encoded | None:
-        """The tokens behind a byte offset, or None if it lies inside a token."""
+        """The tokens behind a byte offset and their ends from there, or None if it lies inside a token."""
         n = self.boundary(offset)
-        return None if n is None else Encoded(self.ids[n:], self.ends[n:])
+        return None if n is None else Encoded(self.ids[n:], [end - offset for end in self.ends[n:]])
 
 
 def encode_exactly(codec: Codec, text: str) -> Encoded | None:
@@ -156,9 +156,11 @@ class DraftContext:
         (kept_bytes, n_kept), shift = self._boundary, self._anchor[1]
         if new is not None and n_kept:
             new = new.after(kept_bytes - shift)
+        elif new is not None and new.lead and self._fixed and self.codec.vocab[self._fixed[-1]]:
+            new = _alone(self.codec, text)  # no space that nobody wrote between fixed text and this
         self._exact = new is not None
         if new is not None:
-            ids, ends = self._body.ids[:n_kept] + new.ids, self._body.ends[:n_kept] + [end + shift for end in new.ends]
+            ids, ends = self._body.ids[:n_kept] + new.ids, self._body.ends[:n_kept] + [end + kept_bytes for end in new.ends]
             self._body = Encoded(ids, ends, self._body.lead or new.lead)
             self._advance(text)
 

@@ -24,7 +24,7 @@ SPACE_RUN = re.compile(r"(?<=\S) (?=\S)")
 
 
 class HubCodec:
-    """The bytes of a fast tokenizer's ids, padded with byteless ids to the width of the model's logits.
+    """The bytes of a fast tokenizer's ids, padded with byteless ids to the width of the model's logits; ids beyond it are byteless too.
 
     Special tokens have no bytes and are never made from text, whatever the text says. Tags of reasoning such as `<think>` are always
     text, as they are part of what a model writes: they are special tokens in some vocabularies, and words in others.
@@ -33,7 +33,7 @@ class HubCodec:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, n_logits: int):
         if not getattr(tokenizer, "is_fast", False):
             raise SlemError(f"The tokenizer {tokenizer.name_or_path} has no tokenizer.json; only fast tokenizers are supported.")
-        self.tokenizer = tokenizer
+        self.tokenizer, self.n_logits = tokenizer, n_logits
         self._backend = _with_reasoning_as_text(copy.deepcopy(tokenizer.backend_tokenizer))
         self._backend.no_truncation()
         self._backend.no_padding()
@@ -115,10 +115,13 @@ def _with_reasoning_as_text(backend: Tokenizer) -> Tokenizer:
 def _vocabulary_bytes(backend: Tokenizer, n_logits: int) -> list[bytes]:
     spec = json.loads(backend.to_str())
     is_byte_level = '"ByteLevel"' in json.dumps(spec["decoder"])
-    vocab = [b""] * max(n_logits, backend.get_vocab_size())
+    id_of = backend.get_vocab(with_added_tokens=True)
+    vocab = [b""] * max(n_logits, *(token + 1 for token in id_of.values()))
     added = {entry["id"]: entry for entry in spec["added_tokens"]}
     special_names = {spec["model"].get("unk_token")}
-    for piece, token in backend.get_vocab(with_added_tokens=True).items():
+    for piece, token in id_of.items():
+        if token >= n_logits:
+            continue
         if token in added:
             vocab[token] = b"" if added[token]["special"] else piece.encode()
         elif piece not in special_names:

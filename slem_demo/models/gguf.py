@@ -10,10 +10,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tokenizers import normalizers, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
 from slem_demo.errors import SlemError
 from slem_demo.models.pairs import Package
 
 BLOCK = 1 << 20
+DIGITS_ALONE = {"smollm", "starcoder", "refact", "deepseek-llm", "deepseek-coder"}  # rules that part digits before anything else
 
 
 def cache_folder() -> Path:
@@ -63,11 +67,11 @@ def converted(name: str, pieces: list[Path], sha256: str | None = None) -> tuple
 def _convert(file: Path, out: Path, name: str) -> None:
     """Weights dequantised to float32, and the tokenizer. Takes a minute."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     try:
         lm = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+        tokenizer = gguf_tokenizer(file)
     except ImportError:
         raise SlemError(f"{name}: reading a .gguf file needs the package gguf; install it with pip.") from None
     except (OSError, ValueError, KeyError, RuntimeError, IndexError) as error:
@@ -77,6 +81,26 @@ def _convert(file: Path, out: Path, name: str) -> None:
             delattr(holder, attribute)
     lm.save_pretrained(out)
     tokenizer.save_pretrained(out)
+
+
+def gguf_tokenizer(file: Path) -> PreTrainedTokenizerFast:
+    """The tokenizer in a GGUF file, as its makers have it: transformers reads the vocabulary and the merges, but not all rules."""
+    from gguf import GGUFReader
+    from transformers import AutoTokenizer
+
+    fields = GGUFReader(file).fields
+    model, rules = (fields[f"tokenizer.ggml.{name}"].contents() if f"tokenizer.ggml.{name}" in fields else "" for name in ("model", "pre"))
+    tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    backend = tokenizer.backend_tokenizer
+    if rules == "llama-bpe":
+        backend.model.ignore_merges = True
+    elif rules in DIGITS_ALONE:
+        backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), backend.pre_tokenizer])
+    elif model == "llama" and isinstance(backend.pre_tokenizer, pre_tokenizers.Metaspace):
+        # A pre-tokenizer that begins anew after each special token loses spaces; the original puts one space before any text.
+        backend.pre_tokenizer = None
+        backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    return tokenizer
 
 
 def _joined(pieces: list[Path], scratch: Path) -> Path:

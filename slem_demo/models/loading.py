@@ -236,7 +236,7 @@ def load_model(source: Source, placement: Placement) -> LoadedModel:
     assert folder is not None
     lm = _weights(folder, source.name, placement)
     refuse_unless_croppable(lm, source.name)
-    codec = HubCodec(_tokenizer(folder, source.name), lm.config.vocab_size)
+    codec = HubCodec(load_tokenizer(folder, source.name), lm.config.vocab_size)
     ids = lm.generation_config.eos_token_id if lm.generation_config else None
     eos_ids = {codec.tokenizer.eos_token_id, *(ids if isinstance(ids, list) else [ids])} - {None}
     info = ModelInfo(
@@ -268,7 +268,7 @@ def _weights(folder: Path, name: str, placement: Placement) -> PreTrainedModel:
     return (lm if placement.is_split else lm.to(placement.torch_device())).eval()
 
 
-def _tokenizer(folder: Path, name: str) -> PreTrainedTokenizerFast:
+def load_tokenizer(folder: Path, name: str) -> PreTrainedTokenizerFast:
     """Not AutoTokenizer: that rebuilds some pre-tokenizers, where the file itself is right."""
     if not (folder / "tokenizer.json").is_file():
         raise SlemError(f"{name}: there is no tokenizer.json in its folder; only fast tokenizers are supported.")

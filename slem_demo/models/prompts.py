@@ -11,7 +11,21 @@ from slem_demo.trace import Request
 
 
 def prompt_ids(codec: HubCodec, request: Request) -> list[int]:
-    """The request's prompt in the ids of one model: its BOS once, special tokens only where the model's own rendering has them.
+    """The request's prompt in the ids of one model, see `_render`.
+
+    Raises:
+        SlemError: the template can't render the conversation, or the tokenizer has a token for it that the model does not know.
+    """
+    ids = _render(codec, request)
+    unknown = [i for i in ids if i >= codec.n_logits]
+    if unknown:
+        token = codec.tokenizer.convert_ids_to_tokens(unknown[0])
+        raise SlemError(f"The prompt holds {token!r}, a token of the tokenizer that its model does not know; leave it out.")
+    return ids
+
+
+def _render(codec: HubCodec, request: Request) -> list[int]:
+    """A prompt in the ids of one model: its BOS once, special tokens only where the model's own rendering has them.
 
     What a person wrote is text, also `<|end|>`. A model without a chat template renders a conversation plainly:
 
@@ -19,9 +33,6 @@ def prompt_ids(codec: HubCodec, request: Request) -> list[int]:
 
         User: {prompt}
         Assistant:
-
-    Raises:
-        SlemError: the template can't render the conversation, or changes a prompt that spells a special token.
     """
     tokenizer = codec.tokenizer
     if request.chat and tokenizer.chat_template:

@@ -7,9 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slem_demo.engine.bridge import DraftContext, candidates
+from slem_demo.errors import SlemError
 from slem_demo.models.builtin.tokenizers import EOS, stored_tokenizer
 from slem_demo.models.codec import HubCodec
 from slem_demo.models.pairs import ASSETS
+from slem_demo.models.prompts import prompt_ids
+from slem_demo.trace import Reason, Request
 from tests.texts import HARD, texts
 
 CODECS = {name: HubCodec(stored_tokenizer(ASSETS / "builtin" / name), n_logits=5000) for name in ("target", "draft")}
@@ -51,6 +54,17 @@ def test_padded_ids_have_no_bytes_and_keys_are_injective(name: str) -> None:
     assert not any(codec.vocab[len(codec.tokenizer) :])
     keys = codec.token_keys.tolist()
     assert len(set(keys)) == len(keys)
+
+
+def test_tokens_that_the_model_has_no_logit_for_are_never_proposed() -> None:
+    tokenizer = stored_tokenizer(ASSETS / "builtin" / "target")
+    n = len(tokenizer)
+    tokenizer.add_tokens(["<new>"])
+    codec = HubCodec(tokenizer, n)
+    assert (len(codec.vocab), codec.vocab[n]) == (n + 1, b"")
+    assert candidates(codec, codec.encode("And"), b" <new> God") == ([], Reason.TARGET_ROUND_TRIP)
+    with pytest.raises(SlemError, match="holds '<new>', a token of the tokenizer that its model does not know"):
+        prompt_ids(codec, Request.checked(pair="p", prompt="And <new>"))
 
 
 @given(codecs, texts, st.lists(texts, max_size=10))
