@@ -19,6 +19,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 FIRST_CAPACITY = 512
 PACKED_ROWS = 16
+LARGE = 500_000  # numbers in a matrix
 LayerCache = tuple[Tensor, Tensor]  # keys and values, [1, heads, capacity, head size] each
 
 
@@ -36,19 +37,24 @@ class PlainLinear:
 class PackedLinear(PlainLinear):
     """The same, with a copy of the matrices re-ordered once for a few rows, which the plain product would do again in every call.
 
-    One row is quicker without, and many rows are a prefill.
+    What is quickest by measurement: one row of a small matrix without, fewer than four rows of a large one with rows of zeros below
+    them. Many rows are a prefill.
     """
 
     def __init__(self, *linears: nn.Linear):
         super().__init__(*linears)
         weight, self._bias = _joined(linears)
+        self._is_large = weight.numel() >= LARGE
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_ROWS // 2)
 
     def __call__(self, x: Tensor) -> Tensor:
-        if not 1 < x.shape[0] <= PACKED_ROWS:
+        n_rows = x.shape[0]
+        if n_rows > PACKED_ROWS or (n_rows == 1 and not self._is_large):
             return super().__call__(x)
+        if self._is_large and n_rows < 4:
+            x = functional.pad(x, (0, 0, 0, 4 - n_rows))
         packed: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
-        return packed
+        return packed[:n_rows]
 
 
 class Int8Linear:

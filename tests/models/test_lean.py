@@ -12,7 +12,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from slem_demo.models.builtin.training import stored
 from slem_demo.models.cached import HubReader
-from slem_demo.models.lean import FIRST_CAPACITY, PACKED_ROWS, LeanLlama, LeanReader, PackedLinear, PlainLinear
+from slem_demo.models.lean import FIRST_CAPACITY, LARGE, PACKED_ROWS, LeanLlama, LeanReader, PackedLinear, PlainLinear
 from slem_demo.models.loading import LoadedModel, Pair, Placement, load_model, load_pair
 from slem_demo.models.pairs import ASSETS, Source
 from slem_demo.trace import Request
@@ -57,14 +57,14 @@ def test_the_lean_pass_is_taken_where_it_computes_what_the_model_does(loaded: Lo
         assert not LeanLlama.fits(other)
 
 
-@pytest.mark.parametrize("shapes", [[(48, 32)], [(32, 32), (16, 32), (16, 32)]])
+@pytest.mark.parametrize("shapes", [[(48, 32)], [(32, 32), (16, 32), (16, 32)], [(LARGE // 32, 32)]])
 @pytest.mark.parametrize("bias", [True, False])
 def test_packed_products_are_plain_products(shapes: list[tuple[int, int]], bias: bool) -> None:
     torch.manual_seed(0)
     linears = [nn.Linear(n_in, n_out, bias=bias) for n_out, n_in in shapes]
     plain, packed = PlainLinear(*linears), PackedLinear(*linears)
     with torch.inference_mode():
-        for rows in (1, 2, 5, PACKED_ROWS, PACKED_ROWS + 1):
+        for rows in (1, 2, 3, 4, 5, PACKED_ROWS, PACKED_ROWS + 1):
             x = torch.randn(rows, 32)
             wanted = torch.cat([linear(x) for linear in linears], dim=-1)
             assert torch.allclose(plain(x), wanted, atol=1e-6)
