@@ -93,13 +93,13 @@ class Report:
         for name in ("mean_acceptance_length", "draft_acceptance_rate", "bytes_per_target_pass"):
             values = [value for m in means if (value := getattr(m, name)) is not None]
             row[name] = float(np.mean(values)) if values else None
-        if means:
-            rounds_s = sum(m.draft_s + m.retokenise_s + m.verify_s + m.other_s for m in means)
-            row["outside_models"] = sum(m.retokenise_s + m.other_s for m in means) / rounds_s
+        outside = [m.retokenise_s + m.other_s for m in means if m.retokenise_s is not None and m.other_s is not None]
+        if outside:
+            row["outside_models"] = sum(outside) / sum(run.decode_seconds or 0.0 for run in runs)
         if self.calibration and means and method is Method.SLEM:
             n_rounds = sum(m.num_rounds for m in means)
             length = sum(m.num_output_tokens for m in means) / n_rounds
-            row["predicted_speedup"] = self.calibration.predicted(length, sum(m.num_draft_tokens for m in means) / n_rounds)
+            row["predicted_speedup"] = self.calibration.predicted(length, sum(m.num_draft_tokens or 0 for m in means) / n_rounds)
         return row
 
     def ratio(self, first: Method, second: Method) -> Ratio:
@@ -144,7 +144,7 @@ class Report:
         }
 
 
-METHOD_ORDER = (Method.SLEM, Method.TARGET, Method.GENERATE)
+METHOD_ORDER = (Method.SLEM, Method.TARGET, Method.HF, Method.GENERATE)
 
 
 def bench(pair: Pair, prompts: Sequence[str], methods: Sequence[Method], repeats: int = 1, **settings: object) -> Report:
@@ -186,8 +186,9 @@ def one_run(pair: Pair, request: Request, method: Method, place: tuple[int, int]
     seconds = clock() - began
     summary = summarise(pair.trace(request).with_events(events))
     ids = [token.id for event in events if event.event == "round" for token in event.committed]
-    prefill = (summary.target_prefill_s or 0.0) + (summary.draft_prefill_s or 0.0)
-    return Run(method, *place, ids, seconds, summary.seconds - prefill, repeated_share(ids), summary)
+    known = summary.target_prefill_s is not None
+    decode_s = summary.seconds - (summary.target_prefill_s or 0.0) - (summary.draft_prefill_s or 0.0) if known else None
+    return Run(method, *place, ids, seconds, decode_s, repeated_share(ids), summary)
 
 
 def finish(pair: Pair, done: Sequence[Run], settings: dict[str, object]) -> Report:

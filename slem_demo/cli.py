@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     _add_model_options(decode)
     decode.add_argument("--prompt", help=f"text to continue (default: {DEFAULT_PROMPT!r})")
     decode.add_argument("--prompt-file", type=Path, help="a file that holds the prompt")
-    decode.add_argument("--method", choices=["slem", "target"], default="slem")
+    decode.add_argument("--method", choices=["slem", "target", "hf", "generate"], default="slem")
     decode.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be repeated")
     decode.add_argument("--format", choices=["text", "jsonl"], default="text")
     decode.add_argument("--alternatives", type=int, default=0, metavar="N", help="with jsonl: the target's N best at each tested place")
@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
 
     bench = commands.add_parser("bench", help="measure methods side by side")
     _add_model_options(bench)
-    bench.add_argument("--methods", type=_methods, default="target,slem,generate", help="comma-separated: target, slem, generate")
+    bench.add_argument("--methods", type=_methods, default="target,slem,generate", help="comma-separated: target, slem, hf, generate")
     bench.add_argument("--prompts", type=Path, help="JSON list, or lines of text (default: 16 held-out openings)")
     bench.add_argument("--repeats", type=int, default=3, metavar="N")
     bench.add_argument("--out", type=Path, metavar="F.json", help="every run, medians, ratios, machine and versions")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import codecs
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -18,32 +19,46 @@ from slem_demo.trace import Event, PrefillEvent, RoundEvent, StopEvent, Trace
 
 @dataclass(frozen=True)
 class Summary:
-    """The measures of one run. Rates are None where their denominator is 0, times where they were not measured."""
+    """The measures of one run. Rates are None where their denominator is 0, and whatever a method does not show is None."""
 
     num_rounds: int
     num_output_tokens: int
     num_output_bytes: int
-    num_draft_tokens: int
-    num_accepted_draft_tokens: int
-    num_candidate_tokens: int
+    num_draft_tokens: int | None
+    num_accepted_draft_tokens: int | None
+    num_candidate_tokens: int | None
     num_accepted_tokens: int
     num_accepted_bytes: int
-    num_tested_tokens: int
-    num_cut_tokens: int
+    num_tested_tokens: int | None
+    num_cut_tokens: int | None
     draft_acceptance_rate: float | None
     tested_acceptance_rate: float | None
     mean_acceptance_length: float | None
     acceptance_histogram: list[int]
-    acceptance_by_position: list[float]
+    acceptance_by_position: list[float] | None
     bytes_per_target_pass: float | None
     target_prefill_s: float | None
     draft_prefill_s: float | None
-    draft_s: float
-    retokenise_s: float
-    verify_s: float
-    other_s: float
+    draft_s: float | None
+    retokenise_s: float | None
+    verify_s: float | None
+    other_s: float | None
     seconds: float
     tokens_per_second: float | None
+
+
+# What can't be known of a method that does not show what it sent, or how long each phase took.
+UNKNOWN_COUNTS = (
+    "num_draft_tokens",
+    "num_accepted_draft_tokens",
+    "num_candidate_tokens",
+    "num_tested_tokens",
+    "num_cut_tokens",
+    "draft_acceptance_rate",
+    "tested_acceptance_rate",
+    "acceptance_by_position",
+)
+UNKNOWN_TIMES = ("draft_s", "retokenise_s", "verify_s", "other_s")
 
 
 def is_cut(r: RoundEvent) -> bool:
@@ -83,6 +98,7 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("draft_s", "retokenise_s", "verify_s", "round_s"), 0.0))
     by_position: Counter[int] = field(default_factory=Counter)  # rounds in which the candidate at a position was accepted
+    unknown: set[str] = field(default_factory=set)  # measures that the method does not show
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
     def add(self, event: Event) -> None:
@@ -93,6 +109,7 @@ class Tally:
 
     def _add_round(self, r: RoundEvent) -> None:
         candidate, committed = r.candidate or (), b"".join(token.bytes for token in r.committed)
+        self.unknown.update(UNKNOWN_COUNTS if r.candidate is None else (), UNKNOWN_TIMES if r.verify_s is None else ())
         n_pending = len(self.decoder.getstate()[0])
         self.accepted[r.n_accepted] += 1
         self.sent[len(candidate)] += 1
@@ -102,7 +119,7 @@ class Tally:
             output_bytes=len(committed),
             draft=len(r.draft or ()),
             accepted_draft=n_accepted_draft(r, n_pending),
-            accepted_bytes=sum(len(token.bytes) for token in candidate[: r.n_accepted]),
+            accepted_bytes=sum(len(token.bytes) for token in r.committed[: r.n_accepted]),
             mismatches=r.own is not None and r.n_accepted < len(candidate),
             cut=is_cut(r),
         )
@@ -115,10 +132,10 @@ class Tally:
         n_accepted = sum(n * rounds for n, rounds in self.accepted.items())
         n_sent = sum(n * rounds for n, rounds in self.sent.items())
         n_tested = n_accepted + counts["mismatches"]
-        prefill_s = (self.prefill.target_s + (self.prefill.draft_s or 0.0)) if self.prefill else 0.0
+        prefill_s = ((self.prefill.target_s or 0.0) + (self.prefill.draft_s or 0.0)) if self.prefill else 0.0
         seconds = prefill_s + times["round_s"]
         phases = {name: times[name] for name in ("draft_s", "retokenise_s", "verify_s")}
-        return Summary(
+        whole = Summary(
             num_rounds=n_rounds,
             num_output_tokens=counts["output"],
             num_output_bytes=counts["output_bytes"],
@@ -144,6 +161,8 @@ class Tally:
             tokens_per_second=_ratio(counts["output"], seconds),
             **phases,
         )
+        hidden: dict[str, Any] = dict.fromkeys(self.unknown)
+        return replace(whole, **hidden) if hidden else whole
 
 
 def summarise(trace: Trace) -> Summary:

@@ -27,6 +27,7 @@ class Method(StrEnum):
 
     TARGET = "target"
     SLEM = "slem"
+    HF = "hf"
     GENERATE = "generate"
 
 
@@ -147,12 +148,12 @@ class Position(Frozen):
 
 
 class PrefillEvent(Frozen):
-    """Both models have read the prompt but its last id. `None`: no such model in this method."""
+    """Both models have read the prompt but its last id. `None`: no such model in this method, or it does not say."""
 
     event: Literal["prefill"] = "prefill"
     target_prompt_ids: tuple[int, ...]
     draft_prompt_ids: tuple[int, ...] | None
-    target_s: float
+    target_s: float | None
     draft_s: float | None
 
 
@@ -161,6 +162,7 @@ class RoundEvent(Frozen):
 
     `draft`, `draft_text` and `candidate` are empty when nothing was proposed (`reason` says why). `own` is None when the run
     ended inside the accepted candidates. `text` is what became certain in this round: an unfinished character waits.
+    Where a method does not show its candidates, `candidate` is None and `accepted` holds those that were kept.
     """
 
     event: Literal["round"] = "round"
@@ -168,6 +170,7 @@ class RoundEvent(Frozen):
     draft: tuple[Token, ...] | None = ()
     draft_text: str | None = ""
     candidate: tuple[Token, ...] | None = ()
+    accepted: tuple[Token, ...] | None = None
     n_accepted: int
     own: Token | None
     text: str
@@ -181,7 +184,7 @@ class RoundEvent(Frozen):
     @property
     def committed(self) -> tuple[Token, ...]:
         """The tokens that this round added to the output."""
-        kept = (self.candidate or ())[: self.n_accepted]
+        kept = (self.accepted or ()) if self.candidate is None else self.candidate[: self.n_accepted]
         return kept if self.own is None else (*kept, self.own)
 
 

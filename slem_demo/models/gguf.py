@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 
 from tokenizers import normalizers, pre_tokenizers
@@ -69,9 +72,11 @@ def _convert(file: Path, out: Path, name: str) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
+    bar = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())  # transformers draws one wherever it is
     try:
-        lm = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
-        tokenizer = gguf_tokenizer(file)
+        with bar:
+            lm = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+            tokenizer = gguf_tokenizer(file)
     except ImportError:
         raise SlemError(f"{name}: reading a .gguf file needs the package gguf; install it with pip.") from None
     except (OSError, ValueError, KeyError, RuntimeError, IndexError) as error:

@@ -23,6 +23,7 @@ from slem_demo.errors import SlemError
 from slem_demo.models.cached import CachedModel, HubReader, Reader, input_device, refuse_unless_croppable
 from slem_demo.models.codec import HubCodec
 from slem_demo.models.gguf import converted, pieces_of
+from slem_demo.models.hf import hf
 from slem_demo.models.hub import fetch
 from slem_demo.models.lean import LeanLlama
 from slem_demo.models.pairs import MODELS, Source, pair_sources
@@ -152,12 +153,12 @@ class Pair:
                 return target_only(self.target.session(), prompts.target_ids, request, clock)
             case Method.SLEM:
                 return slem(self.target.session(), self.draft_session(), prompts, request, clock)
-            case _:
-                raise SlemError(f"The method {request.method} has no rounds to show; use it in bench.")
+            case Method.HF | Method.GENERATE:
+                return hf(self, prompts, request, clock)
 
     def trace(self, request: Request) -> Trace:
         """The trace of a run that has not begun: what is known before its first event."""
-        draft = None if request.method is Method.TARGET else self.draft_info
+        draft = {Method.TARGET: None, Method.HF: self.draft.info}.get(request.method, self.draft_info)
         return Trace(request=request, target=self.target.info, draft=draft, environment=self.environment)
 
     @cached_property

@@ -161,8 +161,6 @@ class Runs:
                 seed=seed,
                 stop=tuple(stop or ()),
             )
-            if request.method is Method.GENERATE:
-                raise SlemError("The method generate has no rounds to stream; use target or slem.")
             fields = self.check(request)
         except SlemError as error:
             raise gr.Error(str(error), print_exception=False) from None

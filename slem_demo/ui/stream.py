@@ -109,7 +109,7 @@ class LivePage:
         return delta
 
     def _predicted(self, s: Summary) -> float | None:
-        if self.calibration is None or s.mean_acceptance_length is None:
+        if self.calibration is None or s.mean_acceptance_length is None or s.num_draft_tokens is None:
             return None
         return self.calibration.predicted(s.mean_acceptance_length, s.num_draft_tokens / s.num_rounds)
 
@@ -131,7 +131,8 @@ def deltas(page: LivePage, steps: Iterable[Step], clock: Clock = time.perf_count
 
 def lane_view(s: Summary) -> LaneView:
     prefill_s = (s.target_prefill_s or 0.0) + (s.draft_prefill_s or 0.0)
-    return LaneView(tokens=s.num_output_tokens, seconds=s.seconds, phases=[prefill_s, s.draft_s, s.retokenise_s, s.verify_s, s.other_s])
+    phases = [prefill_s, *(seconds or 0.0 for seconds in (s.draft_s, s.retokenise_s, s.verify_s, s.other_s))]
+    return LaneView(tokens=s.num_output_tokens, seconds=s.seconds, phases=phases)
 
 
 def spoken(s: Summary, race: Comparison | None, ends: list[StopReason]) -> str:

@@ -36,7 +36,12 @@ def test_predict_returns_the_stop_event(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"k": -1}, "k: "), ({"max_new_tokens": 10**6}, "max_new_tokens: "), ({"method": "generate"}, "no rounds"), ({"top_p": 7}, "top_p: ")],
+    [
+        ({"k": -1}, "k: "),
+        ({"max_new_tokens": 10**6}, "max_new_tokens: "),
+        ({"method": "generate", "temperature": 1}, "greedy comparator"),
+        ({"top_p": 7}, "top_p: "),
+    ],
 )
 def test_what_cannot_run_is_refused_in_words_and_the_next_call_works(client: Client, settings: dict[str, object], message: str) -> None:
     with pytest.raises(AppError, match=message):

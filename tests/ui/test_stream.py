@@ -107,7 +107,7 @@ def test_the_predicted_speedup_is_that_of_the_calibration() -> None:
     s = summarise(trace_of(e.event for e in events if e.lane == SLEM))
     last = list(deltas(page(), events))[-1]
     assert last["speedup"] is not None
-    assert s.mean_acceptance_length is not None
+    assert s.mean_acceptance_length is not None and s.num_draft_tokens is not None
     assert last["speedup"][2] == pytest.approx(s.mean_acceptance_length / (s.num_draft_tokens / s.num_rounds * 0.1 + 1.1))
 
 
