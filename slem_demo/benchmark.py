@@ -14,6 +14,7 @@ import numpy as np
 
 from slem_demo.engine.decode import Clock
 from slem_demo.metrics import Interval, Summary, median_interval, repeated_share, summarise
+from slem_demo.models.difference import first_difference
 from slem_demo.models.generate import generate
 from slem_demo.models.loading import Pair
 from slem_demo.trace import Method, Request
@@ -77,6 +78,7 @@ class Report:
     weights: dict[str, str | None]
     runs: list[Run]
     calibration: Calibration | None
+    differences: dict[str, str]  # by method and prompt: the first id that is not the target's, and what it means
 
     def of(self, method: Method) -> list[Run]:
         return [run for run in self.runs if run.method is method]
@@ -141,6 +143,7 @@ class Report:
             "summary": {m.value: self.summary(m) for m in METHOD_ORDER if self.of(m)},
             "ratios": ratios,
             "calibration": asdict(self.calibration) if self.calibration else None,
+            "differences": self.differences,
         }
 
 
@@ -153,7 +156,8 @@ def bench(pair: Pair, prompts: Sequence[str], methods: Sequence[Method], repeats
     Raises:
         SlemError: a setting is out of range, a prompt does not fit, or a method can't run with these settings.
     """
-    return finish(pair, list(runs(pair, requests(pair, prompts, **settings), methods, repeats)), settings)
+    asked = requests(pair, prompts, **settings)
+    return finish(pair, asked, list(runs(pair, asked, methods, repeats)), settings)
 
 
 def requests(pair: Pair, prompts: Iterable[str], **settings: object) -> list[Request]:
@@ -191,7 +195,7 @@ def one_run(pair: Pair, request: Request, method: Method, place: tuple[int, int]
     return Run(method, *place, ids, seconds, decode_s, repeated_share(ids), summary)
 
 
-def finish(pair: Pair, done: Sequence[Run], settings: dict[str, object]) -> Report:
+def finish(pair: Pair, asked: Sequence[Request], done: Sequence[Run], settings: dict[str, object]) -> Report:
     """The report of the runs, with a calibration if SLEM was among them."""
     order = {method: i for i, method in enumerate(METHOD_ORDER)}
     done = sorted(done, key=lambda run: (order[run.method], run.repeat, run.prompt))
@@ -205,7 +209,20 @@ def finish(pair: Pair, done: Sequence[Run], settings: dict[str, object]) -> Repo
         weights={"target": pair.target.info.revision, "draft": pair.draft.info.revision},
         runs=list(done),
         calibration=calibrate(pair, k) if any(run.method is Method.SLEM for run in done) else None,
+        differences=differences(pair, asked, done),
     )
+
+
+def differences(pair: Pair, asked: Sequence[Request], done: Sequence[Run]) -> dict[str, str]:
+    """Where the first repeat of a method did not write the ids of the target alone, if that was run: {"slem, prompt 3": what and why}."""
+    first = {(run.method, run.prompt): run for run in done if run.repeat == 0}
+    found = {}
+    for (method, prompt), run in first.items():
+        target = first.get((Method.TARGET, prompt))
+        difference = first_difference(pair, asked[prompt], run.output_ids, target.output_ids) if target else None
+        if difference:
+            found[f"{method}, prompt {prompt}"] = str(difference)
+    return found
 
 
 def calibrate(pair: Pair, k: int, n_context: int = 128, repeats: int = 30, clock: Clock = time.perf_counter) -> Calibration:

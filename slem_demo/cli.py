@@ -246,7 +246,7 @@ def run_bench(args: argparse.Namespace) -> int:
             if len(done) == len(args.methods):
                 first_s = time.perf_counter() - began
                 ERR.print(f"{total} runs, about {first_s / 2 * total / len(done):.0f} s", markup=False)
-    report = benchmark.finish(pair, done, _settings(args))
+    report = benchmark.finish(pair, asked, done, _settings(args))
     print_report(report)
     if args.out is not None:
         _write(args.out, json.dumps(report.to_json(), indent=1))
@@ -301,6 +301,8 @@ def print_report(report: Report) -> None:
             f"A draft step costs {c.draft_step:.2f} and a verify pass {c.verify:.2f} of a target step ({c.target_step_s * 1000:.1f} ms): "
             f"predicted speedup {_number(slem.get('predicted_speedup'), '.2f')}×, without prefill and without time outside the models."
         )
+    for where, what in report.differences.items():
+        OUT.print(f"{where}: {what}", markup=False)
     OUT.print("Medians over prompts with 95 % intervals; above 1 the first is faster. One sequence at a time: gains shrink in batches.")
 
 

@@ -18,7 +18,7 @@ def run(method: Method, prompt: int, seconds: float, n: int = 10, repeated: floa
 
 
 def report(runs: list[Run]) -> Report:
-    return Report("fake", {}, "test", {}, {}, runs, None)
+    return Report("fake", {}, "test", {}, {}, runs, None, {})
 
 
 def test_ratios_are_paired_by_prompt_and_per_output_token() -> None:

@@ -9,6 +9,7 @@ import torch
 from slem_demo.engine.decode import Clock
 from slem_demo.errors import SlemError
 from slem_demo.models.cached import input_device
+from slem_demo.models.hf import with_settings
 from slem_demo.models.loading import Pair
 from slem_demo.trace import Request
 
@@ -22,7 +23,7 @@ def generate(pair: Pair, request: Request, clock: Clock = time.perf_counter) -> 
     """
     if request.temperature or request.stop:
         raise SlemError("The method generate is a greedy comparator without stop strings; leave it out or set the temperature to 0.")
-    lm = pair.target.lm
+    lm = with_settings(pair.target.lm)
     prompt = torch.tensor([pair.prompts(request).target_ids], device=input_device(lm))
     began = clock()
     rows = lm.generate(

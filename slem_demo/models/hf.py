@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, StoppingCriteria, StoppingCriteriaList
+from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, StoppingCriteriaList
 from transformers.generation.streamers import BaseStreamer
 
 from slem_demo.engine.decode import Clock, Events, Prompts, tokens
@@ -69,14 +69,17 @@ def _generation(pair: Pair, prompt_ids: object, request: Request) -> Iterator[It
     """The blocks of ids that `generate` commits, one a round, while it runs in a thread. It is ended with the context."""
     blocks: Queue[list[int] | Exception | None] = Queue()
     ended = threading.Event()
-    draft = None if request.method is Method.GENERATE else _with_k(pair.draft.lm, request.k)
+    target, draft = with_settings(pair.target.lm), None
+    if request.method is Method.HF:
+        constant = {"num_assistant_tokens_schedule": "constant", "assistant_confidence_threshold": 0.0}
+        draft = with_settings(pair.draft.lm, num_assistant_tokens=request.k, **constant)
     two_tokenizers = {"tokenizer": pair.target.codec.tokenizer, "assistant_tokenizer": pair.draft.codec.tokenizer}
 
     @torch.inference_mode()
     def work() -> None:
         prompt = torch.tensor([prompt_ids], device=input_device(pair.target.lm))
         try:
-            pair.target.lm.generate(
+            target.generate(
                 prompt,
                 attention_mask=torch.ones_like(prompt),
                 assistant_model=draft,
@@ -101,12 +104,14 @@ def _generation(pair: Pair, prompt_ids: object, request: Request) -> Iterator[It
         thread.join()
 
 
-def _with_k(lm: PreTrainedModel, k: int) -> PreTrainedModel:
-    """The same weights with settings of their own: transformers reads K from the draft's `generation_config`, nowhere else."""
-    draft = copy.copy(lm)
-    draft.generation_config = copy.deepcopy(lm.generation_config)
-    draft.generation_config.update(num_assistant_tokens=k, num_assistant_tokens_schedule="constant", assistant_confidence_threshold=0.0)
-    return draft
+def with_settings(lm: PreTrainedModel, **settings: object) -> PreTrainedModel:
+    """The same weights with these settings for `generate` and no others: a model's own (a repetition penalty, say) would change choices.
+
+    transformers reads K from the draft's `generation_config` and nowhere else.
+    """
+    same = copy.copy(lm)
+    same.generation_config = GenerationConfig(**settings)
+    return same
 
 
 def _until_end(blocks: Queue[list[int] | Exception | None]) -> Iterator[list[int]]:

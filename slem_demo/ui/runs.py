@@ -16,8 +16,9 @@ from slem_demo.cli import DEFAULT_PROMPT
 from slem_demo.engine.race import LaneEvent, race
 from slem_demo.errors import SlemError
 from slem_demo.metrics import event_lines
+from slem_demo.models.difference import first_difference
 from slem_demo.models.shelf import Shelf
-from slem_demo.trace import Event, Method, Request, Trace
+from slem_demo.trace import Event, Method, Request, RoundEvent, Trace
 from slem_demo.ui.command import command, settings_of_link
 from slem_demo.ui.host import Limits
 from slem_demo.ui.recorded import load_race, replay
@@ -75,15 +76,25 @@ class Runs:
         return request.model_dump(mode="json")
 
     def steps(self, fields: dict[str, Any], with_race: bool) -> Generator[Step, None, None]:
-        """One run; with a race, first the calibration, and the target alone in a lane of its own. Raises SlemError when time is over."""
+        """One run; with a race, first the calibration, the target alone in a lane of its own, and last where the two differ, if they do.
+
+        Raises:
+            SlemError: the time is over.
+        """
         request = Request.checked(**fields)
         pair = self.shelf.get(request.pair)
         lanes = {request.method.value: pair.decode(request)}
         if with_race:
             yield self.calibration(pair.name, request.k)
             lanes[TARGET] = pair.decode(request.model_copy(update={"method": Method.TARGET}))
+        ids: dict[str, list[int]] = {name: [] for name in lanes}
         with closing(self.limits.within_time(race(lanes))) as events:
-            yield from events
+            for e in events:
+                ids[e.lane] += [token.id for token in e.event.committed] if isinstance(e.event, RoundEvent) else []
+                yield e
+        difference = first_difference(pair, request, ids[SLEM], ids[TARGET]) if with_race else None
+        if difference:
+            yield difference
 
     def updates(self, fields: dict[str, Any], with_race: bool) -> Iterator[Delta]:
         """One run as updates of the live view. Its trace is kept, also if the run is cut short. Raises SlemError and QuotaError."""

@@ -12,6 +12,7 @@ from slem_demo.benchmark import Calibration
 from slem_demo.engine.decode import Clock
 from slem_demo.engine.race import LaneEvent
 from slem_demo.metrics import Summary, Tally
+from slem_demo.models.difference import Difference
 from slem_demo.trace import Event, Request, RoundEvent, StopEvent, StopReason
 from slem_demo.views.fates import LOOKS
 from slem_demo.views.live import Comparison, LiveWriter, RoundView, Span, Tile, compare, tiles
@@ -21,7 +22,7 @@ EVERY_S = 0.1  # the page is told at most ten times a second; what comes in betw
 
 END = {StopReason.EOS: "the target ended the text", StopReason.LENGTH: "the length was reached", StopReason.STOP_STRING: "stop string"}
 SLEM, TARGET = "slem", "target"
-Step = LaneEvent | Calibration  # of a run: what its lanes did, and first what the pair's passes cost, if that is known
+Step = LaneEvent | Calibration | Difference  # of a run: what its lanes did; first what the pair's passes cost; last where lanes differ
 
 
 class LaneView(TypedDict):
@@ -59,6 +60,7 @@ class LivePage:
     with_race: bool
     recorded_on: str | None = None
     calibration: Calibration | None = None
+    why_different: str | None = None
     run: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     seq: int = 0
     writer: LiveWriter = field(default_factory=LiveWriter)
@@ -88,7 +90,7 @@ class LivePage:
     def send(self, is_over: bool = False) -> Delta:
         """Everything new since the last call."""
         slem, target = (self.tallies[lane].summary() for lane in (SLEM, TARGET))
-        race = compare(slem, target, (self.ids[SLEM], self.ids[TARGET]), is_over) if self.with_race else None
+        race = compare(slem, target, (self.ids[SLEM], self.ids[TARGET]), is_over, self.why_different) if self.with_race else None
         delta = Delta(
             run=self.run,
             seq=self.seq,
@@ -121,6 +123,9 @@ def deltas(page: LivePage, steps: Iterable[Step], clock: Clock = time.perf_count
     for step in steps:
         if isinstance(step, Calibration):
             page.calibration = step
+            continue
+        if isinstance(step, Difference):
+            page.why_different = str(step)
             continue
         page.add(step.lane, step.event)
         if isinstance(step.event, RoundEvent) and clock() - sent >= EVERY_S:

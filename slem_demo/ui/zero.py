@@ -19,6 +19,7 @@ from typing import Any
 from slem_demo.benchmark import Calibration
 from slem_demo.engine.race import LaneEvent
 from slem_demo.errors import SlemError
+from slem_demo.models.difference import Difference
 from slem_demo.trace import event_of
 from slem_demo.ui.stream import Step
 
@@ -72,6 +73,8 @@ def on_gpu(compute: Compute, max_seconds: int) -> Compute:
 def to_plain(step: Step) -> dict[str, Any]:
     if isinstance(step, Calibration):
         return {"calibration": asdict(step)}
+    if isinstance(step, Difference):
+        return {"difference": asdict(step)}
     return {"lane": step.lane, "event": step.event.model_dump(mode="json"), "clock_s": step.clock_s}
 
 
@@ -81,4 +84,6 @@ def from_plain(item: dict[str, Any]) -> Step:
         raise SlemError(item["error"])
     if "calibration" in item:
         return Calibration(**item["calibration"])
+    if "difference" in item:
+        return Difference(**item["difference"] | {"texts": tuple(item["difference"]["texts"])})
     return LaneEvent(item["lane"], event_of(item["event"]), item["clock_s"])

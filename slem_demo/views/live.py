@@ -66,6 +66,7 @@ class Comparison:
     n_equal: int
     speedup: float | None
     is_over: bool
+    why: str | None = None  # what is known of the first difference
 
     @property
     def first_difference(self) -> int | None:
@@ -73,12 +74,12 @@ class Comparison:
         return None if self.n_equal == self.n_compared else self.n_equal
 
 
-def compare(slem: Summary, target: Summary, ids: tuple[list[int], list[int]], is_over: bool) -> Comparison:
+def compare(slem: Summary, target: Summary, ids: tuple[list[int], list[int]], is_over: bool, why: str | None = None) -> Comparison:
     """Speedup: seconds per output token of the target alone over SLEM's, each on its own clock, prefills included."""
     n = min(map(len, ids))
     n_equal = n if ids[0][:n] == ids[1][:n] else next(i for i in range(n) if ids[0][i] != ids[1][i])
     rates = slem.tokens_per_second, target.tokens_per_second
-    return Comparison(n, n_equal, rates[0] / rates[1] if rates[0] and rates[1] else None, is_over)
+    return Comparison(n, n_equal, rates[0] / rates[1] if rates[0] and rates[1] else None, is_over, why)
 
 
 def tiles(s: Summary, race: Comparison | None = None) -> list[Tile]:
@@ -109,7 +110,7 @@ def _lossless(race: Comparison | None) -> Tile:
     if not race.n_compared:
         return Tile(metric="lossless", value="–", label="equal to the target alone, measured")
     if race.first_difference is not None:
-        return Tile(metric="lossless", value=f"≠ at {race.n_equal + 1}", label="ids differ from the target alone")
+        return Tile(metric="lossless", value=f"≠ at {race.n_equal + 1}", label=race.why or "ids differ from the target alone")
     label = "ids equal to the target alone" + ("" if race.is_over else " so far")
     return Tile(metric="lossless", value=f"{race.n_equal:,} = {race.n_compared:,}", label=label)
 

@@ -7,10 +7,12 @@ import time
 from dataclasses import asdict
 
 import pytest
+from transformers import GenerationConfig
 
 import slem_demo
 from slem_demo.errors import SlemError
 from slem_demo.metrics import UNKNOWN_COUNTS, UNKNOWN_TIMES, event_lines, summarise
+from slem_demo.models.generate import generate
 from slem_demo.models.loading import Pair, Placement, load_pair
 from slem_demo.trace import Event, PrefillEvent, Request, RoundEvent, StopEvent, Trace
 
@@ -70,6 +72,18 @@ def test_the_models_settings_are_left_alone(builtin: Pair) -> None:
     run(builtin, "And God said", method="hf", k=7)
     assert builtin.draft.lm.generation_config.to_dict() == before
     assert builtin.draft.lm.get_output_embeddings().weight.shape[0] == builtin.draft.lm.config.vocab_size
+
+
+def test_a_models_own_settings_for_generate_do_not_change_its_choices(builtin: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ids_of(run(builtin, "And God said", method="target"))
+    for lm in (builtin.target.lm, builtin.draft.lm):
+        own = GenerationConfig(
+            repetition_penalty=1.9, do_sample=True, temperature=0.6, top_k=64, no_repeat_ngram_size=2, suppress_tokens=[5]
+        )
+        monkeypatch.setattr(lm, "generation_config", own)
+    for method in ("hf", "generate"):
+        assert ids_of(run(builtin, "And God said", method=method)) == wanted
+    assert generate(builtin, Request.checked(pair="builtin", prompt="And God said", max_new_tokens=40))[0] == list(wanted)
 
 
 def test_an_abandoned_run_ends_its_thread(builtin: Pair) -> None:

@@ -11,8 +11,10 @@ from slem_demo.benchmark import Calibration
 from slem_demo.engine.decode import Prompts, slem, target_only
 from slem_demo.engine.race import LaneEvent, race
 from slem_demo.metrics import summarise
+from slem_demo.models.difference import Difference
 from slem_demo.trace import Event, Request, RoundEvent
 from slem_demo.ui.stream import SLEM, TARGET, LivePage, deltas, first_look
+from slem_demo.ui.zero import from_plain, to_plain
 from slem_demo.views.fates import COMMITTED
 from tests.fakes import LONG, SHORT, TEXT, scripted_drafter, scripted_target
 from tests.traces import trace_of
@@ -100,6 +102,13 @@ def test_without_a_race_nothing_is_claimed() -> None:
 def test_a_difference_is_shown_with_its_place() -> None:
     tiles = tiles_of(True, output=" the earth", target_output=" the heaven")
     assert tiles["lossless"] == ("≠ at 2", "ids differ from the target alone")
+
+
+def test_what_a_difference_means_is_said_in_its_tile() -> None:
+    tie = Difference(1, (" a", " the"), gap=0.02, rounding=0.1, dtype="bfloat16")
+    last = list(deltas(page(), [*lanes(output=" the earth", target_output=" the heaven"), from_plain(to_plain(tie))]))[-1]
+    tile = next(tile for tile in last["tiles"] if tile["metric"] == "lossless")
+    assert (tile["value"], tile["label"]) == ("≠ at 2", str(tie))
 
 
 def test_the_predicted_speedup_is_that_of_the_calibration() -> None:
