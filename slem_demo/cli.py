@@ -321,9 +321,10 @@ def run_pairs(_: argparse.Namespace) -> int:
     from slem_demo.models.here import here
     from slem_demo.models.pairs import MODELS, PAIRS
 
-    pairs = Table("pair", "target", "draft", "about")
+    pairs = Table("pair", "target ← draft")
     for offer in PAIRS.values():
-        pairs.add_row(offer.name, offer.target, offer.draft, offer.about)
+        about = "; ".join([offer.about, *["for a GPU"] * offer.needs_gpu, *["gated"] * offer.is_gated])
+        pairs.add_row(offer.name, Text.assemble(f"{offer.target}\n← {offer.draft}\n", (about, "italic")))
     models = Table("model", "size", "vocabulary", "licence", "about")
     for column in models.columns[:3]:
         column.no_wrap = True
@@ -339,4 +340,5 @@ def run_pairs(_: argparse.Namespace) -> int:
     OUT.print(pairs)
     OUT.print(models)
     OUT.print("\n".join(places), markup=False, soft_wrap=True)
+    OUT.print("gated: accept the licence on the hub and set HF_TOKEN. What is for a GPU comes from the hub.")
     return 0

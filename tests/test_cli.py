@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slem_demo import cli
-from slem_demo.models.pairs import ASSETS
+from slem_demo.models.pairs import ASSETS, PAIRS
 from slem_demo.trace import Trace
 
 
@@ -142,6 +142,9 @@ def test_pairs_lists_what_is_on_offer(capsys: pytest.CaptureFixture[str]) -> Non
     assert status == 0
     for word in ("builtin-target", "builtin-draft", "4,096", "3,072", "Apache-2.0", "in assets/"):
         assert word in out
+    for offer in PAIRS.values():
+        assert offer.target in out and offer.draft in out, "whole, also on a narrow terminal"
+    assert out.count("for a GPU; gated") == sum(offer.is_gated for offer in PAIRS.values()) == 3
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,12 @@ class LeanLlama:
     @staticmethod
     def fits(lm: PreTrainedModel) -> bool:
         """Whether this pass computes what the model does: a plain Llama in float32 on one device, with fixed rotary frequencies."""
-        if not isinstance(lm, LlamaForCausalLM) or lm.dtype != torch.float32 or hasattr(lm, "hf_device_map"):
+        if (
+            hasattr(lm.config, "quantization_config")
+            or not isinstance(lm, LlamaForCausalLM)
+            or lm.dtype != torch.float32
+            or hasattr(lm, "hf_device_map")
+        ):
             return False
         return bool(lm.config.hidden_act == "silu" and lm.config.rope_parameters["rope_type"] in ("default", "linear", "llama3"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import tempfile
@@ -28,6 +29,7 @@ from slem_demo.models.hub import fetch
 from slem_demo.models.lean import LeanLlama
 from slem_demo.models.pairs import MODELS, Source, pair_sources
 from slem_demo.models.prompts import prompt_ids
+from slem_demo.models.spm import from_sentencepiece
 from slem_demo.trace import Environment, Method, ModelInfo, Request, Trace
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -247,7 +249,7 @@ def load_model(source: Source, placement: Placement) -> LoadedModel:
         vocab_size=len(codec.tokenizer),
         n_layers=lm.config.num_hidden_layers,
         n_parameters=lm.num_parameters(),
-        compute=str(lm.dtype).removeprefix("torch."),
+        compute=str(lm.dtype).removeprefix("torch.") + ", quantised weights" * hasattr(lm.config, "quantization_config"),
     )
     return LoadedModel(lm, codec, info, frozenset(eos_ids), int(lm.config.max_position_embeddings))
 
@@ -256,6 +258,8 @@ def _weights(folder: Path, name: str, placement: Placement) -> PreTrainedModel:
     if not any(folder.glob("*.safetensors")):
         raise SlemError(f"{name}: there is no model.safetensors in its folder.")
     where: dict[str, object] = {}
+    if "quantization_config" in _config(folder):  # such weights can't be moved once they are loaded
+        where = {"device_map": {"": placement.torch_device()}}
     if placement.is_split:
         where = {"device_map": "auto", "max_memory": placement.max_memory, "offload_folder": placement.offload_folder}
     try:
@@ -266,11 +270,21 @@ def _weights(folder: Path, name: str, placement: Placement) -> PreTrainedModel:
         if isinstance(error, torch.OutOfMemoryError):
             raise SlemError(f"{name} does not fit into memory; try --device split or a smaller model.") from None
         raise SlemError(f"{name}: its weights or its config.json cannot be read ({_first_line(error)}).") from None
-    return (lm if placement.is_split else lm.to(placement.torch_device())).eval()
+    return (lm if where else lm.to(placement.torch_device())).eval()
+
+
+def _config(folder: Path) -> dict[str, object]:
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}  # transformers says what is wrong
+    return config if isinstance(config, dict) else {}
 
 
 def load_tokenizer(folder: Path, name: str) -> PreTrainedTokenizerFast:
     """Not AutoTokenizer: that rebuilds some pre-tokenizers, where the file itself is right."""
+    if (folder / "tokenizer.model").is_file() and not (folder / "tokenizer.json").is_file():
+        return from_sentencepiece(folder / "tokenizer.model")
     if not (folder / "tokenizer.json").is_file():
         raise SlemError(f"{name}: there is no tokenizer.json in its folder; only fast tokenizers are supported.")
     try:

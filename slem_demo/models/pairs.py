@@ -36,12 +36,14 @@ class ModelOffer:
 
 @dataclass(frozen=True)
 class PairOffer:
-    """Two models by their short names or hub ids."""
+    """Two models by their short names or hub ids. A gated one is downloaded only with a token whose owner accepted its licence."""
 
     name: str
     target: str
     draft: str
     about: str
+    is_gated: bool = False
+    needs_gpu: bool = False
 
 
 SMOLLM2 = Package(
@@ -76,6 +78,14 @@ MODELS = {
         ),
     )
 }
+QWEN, VICUNA, STARCODER = "Qwen/Qwen2.5-0.5B-Instruct", "double7/vicuna-68m", "bigcode/tiny_starcoder_py"
+
+
+def _of_the_paper(name: str, target: str, draft: str, is_gated: bool = False) -> PairOffer:
+    """A pair that the paper measured. No revision is pinned: which one was loaded is written into the trace."""
+    return PairOffer(name, target, draft, "measured in the paper", is_gated, needs_gpu=True)
+
+
 PAIRS = {
     offer.name: offer
     for offer in (
@@ -83,6 +93,14 @@ PAIRS = {
         PairOffer("smollm2", "smollm2-135m", "builtin-draft", "a real target; the draft is the built-in pair's"),
         PairOffer("smollm2-gemma", "smollm2-135m", "gemma3-270m", "two real models that cost about the same a pass"),
         PairOffer("gemma-smollm2", "gemma3-270m", "smollm2-135m", "the same two, the other way round"),
+        _of_the_paper("llama-qwen", "meta-llama/Llama-3.1-8B-Instruct", QWEN, is_gated=True),
+        _of_the_paper("gemma2-vicuna", "google/gemma-2-9b-it", VICUNA, is_gated=True),
+        _of_the_paper("phi4-qwen", "microsoft/phi-4", QWEN),
+        _of_the_paper("codellama-starcoder", "codellama/CodeLlama-13b-Instruct-hf", STARCODER),
+        _of_the_paper("r1-qwen14-vicuna", "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B", VICUNA),
+        _of_the_paper("r1-llama70-vicuna", "deepseek-ai/DeepSeek-R1-Distill-Llama-70B", VICUNA),
+        _of_the_paper("r1-qwen32-starcoder", "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", STARCODER),
+        _of_the_paper("mixtral-vicuna", "mistralai/Mixtral-8x22B-Instruct-v0.1", VICUNA, is_gated=True),
     )
 }
 

@@ -20,7 +20,7 @@ import slem_demo
 from slem_demo.engine.decode import Prompts, slem, target_only
 from slem_demo.errors import SlemError
 from slem_demo.models.loading import Pair, Placement, load_model, load_pair
-from slem_demo.models.pairs import ASSETS, Source, model_source, pair_sources
+from slem_demo.models.pairs import ASSETS, PAIRS, Source, model_source, pair_sources
 from slem_demo.trace import Request, StopEvent
 from tests.models import tiny
 
@@ -81,6 +81,7 @@ def folder(tmp_path: Path) -> Path:
         (lambda f: (f / "config.json").write_text("{"), "cannot be read"),
         (lambda f: (f / "config.json").write_text('{"model_type": "no such type"}'), "cannot be read"),
         (lambda f: (f / "tokenizer.json").unlink(), "there is no tokenizer.json"),
+        (lambda f: (f / "tokenizer.json").rename(f / "tokenizer.model"), "sentencepiece|is no SentencePiece model"),
         (lambda f: (f / "tokenizer.json").write_text("{}"), "tokenizer.json cannot be read"),
     ],
 )
@@ -107,6 +108,11 @@ def test_remote_code_is_never_run(folder: Path) -> None:
     with pytest.raises(SlemError):
         load_pair(f"builtin-target::{folder}", CPU)
     assert not (folder / "was-run").exists()
+
+
+def test_pairs_of_the_paper_are_read_and_their_revisions_left_open() -> None:
+    sources = [source for offer in PAIRS.values() if offer.needs_gpu for source in pair_sources(offer.name)]
+    assert len(sources) == 16 and all(s.hub_id and s.revision is None and s.package is None for s in sources)
 
 
 def test_a_device_that_is_not_there() -> None:

@@ -14,13 +14,14 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from slem_demo.models.codec import BYTE_OF, HubCodec
 from slem_demo.models.gguf import cache_folder, gguf_tokenizer
 from slem_demo.models.loading import load_tokenizer, local
 from slem_demo.models.pairs import model_source
+from slem_demo.models.spm import from_sentencepiece
 
 ARCHIVES = Path(os.environ.get("SLEM_TEST_ARCHIVES") or cache_folder() / "test-archives")
 VOCABS = "llama_cpp_python-0.3.36/vendor/llama.cpp/models/ggml-vocab-"
@@ -99,22 +100,7 @@ def of_tekken() -> PreTrainedTokenizerFast:
 
 
 def of_sentencepiece() -> PreTrainedTokenizerFast:
-    """Mistral v3: BPE with byte fallback, one space before any text."""
-    from sentencepiece import SentencePieceProcessor
-
-    spm = SentencePieceProcessor(model_file=str(mistral_file("mistral_instruct_tokenizer_240323.model.v3")))
-    pieces = [spm.id_to_piece(i) for i in range(spm.get_piece_size())]
-    rank = {piece: i for i, piece in enumerate(pieces)}
-    merges = []
-    for i in sorted(range(len(pieces)), key=lambda i: (-spm.get_score(i), i)):
-        piece = pieces[i]
-        if not (spm.is_control(i) or spm.is_byte(i) or spm.is_unknown(i)):
-            merges += [(piece[:n], piece[n:]) for n in range(1, len(piece)) if piece[:n] in rank and piece[n:] in rank]
-    tokenizer = Tokenizer(models.BPE(rank, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
-    tokenizer.add_special_tokens([piece for i, piece in enumerate(pieces) if spm.is_control(i) or spm.is_unknown(i)])
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
+    return from_sentencepiece(mistral_file("mistral_instruct_tokenizer_240323.model.v3"))
 
 
 def of_model(name: str) -> PreTrainedTokenizerFast:
@@ -162,3 +148,8 @@ def codec(family: str) -> HubCodec:
             unfinished.rename(folder)
     tokenizer = load_tokenizer(folder, family)
     return HubCodec(tokenizer, max(tokenizer.get_vocab().values()) + 1)
+
+
+if __name__ == "__main__":
+    for name in BUILD:
+        print(f"{name}: {sum(map(bool, codec(name).vocab)):,} tokens", flush=True)

@@ -1,0 +1,101 @@
+"""SmolLM2 and Gemma 3 in float32, either way round: the ids of every method are the target's own."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, TorchAoConfig
+
+import slem_demo
+from slem_demo.models.builtin.tokenizers import stored_tokenizer
+from slem_demo.models.loading import Pair, load_pair
+from slem_demo.models.pairs import ASSETS
+from slem_demo.trace import Request, RoundEvent, StopEvent
+from tests.real.lossless import PROMPTS, SETTINGS, Outcome, outcomes
+from tests.real.texts import PROSE
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+
+
+@cache
+def pair_of(name: str) -> Pair:
+    return load_pair(name)
+
+
+def ids_of(pair: Pair, prompt: str, **settings: object) -> tuple[int, ...]:
+    *_, stop = slem_demo.decode(pair, prompt, **settings)
+    assert isinstance(stop, StopEvent)
+    return stop.output_ids
+
+
+CHOSEN = {"code": 2, "German": 5, "Chinese": 7}
+PAIRS = ["smollm2-gemma", "gemma-smollm2"]
+
+
+@cache
+def outcomes_of(name: str, chosen: str, how: str) -> dict[str, Outcome]:
+    return outcomes(pair_of(name), PROMPTS[CHOSEN[chosen]], how, 24)
+
+
+@pytest.mark.parametrize("how", SETTINGS)
+@pytest.mark.parametrize("chosen", CHOSEN)
+@pytest.mark.parametrize("name", PAIRS)
+def test_every_method_writes_the_targets_ids(name: str, chosen: str, how: str) -> None:
+    found = outcomes_of(name, chosen, how)
+    assert {method: outcome.ids for method, outcome in found.items()} == dict.fromkeys(found, found["target"].ids)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_slem_accepts_at_least_as_much_as_transformers_own(name: str) -> None:
+    """Over the set: on a single prompt the other's mistaken context may guess right by chance."""
+    lengths = {m: sum(outcomes_of(name, chosen, "greedy")[m].acceptance_length or 0 for chosen in CHOSEN) for m in ("slem", "hf")}
+    assert lengths["slem"] >= lengths["hf"] > 0
+
+
+@pytest.mark.parametrize("temperature", [0, 0.7])
+def test_a_conversation_with_a_draft_of_another_vocabulary(temperature: float) -> None:
+    pair = pair_of("smollm2")
+    settings = {"chat": True, "system": "Answer in one sentence.", "max_new_tokens": 40, "temperature": temperature, "seed": 1}
+    ids = ids_of(pair, "What is a tide?", **settings)
+    assert ids == ids_of(pair, "What is a tide?", method="target", **settings)
+    if not temperature:
+        assert ids == ids_of(pair, "What is a tide?", method="generate", **settings)
+    prompts = pair.prompts(Request.checked(pair="smollm2", prompt="What is a tide?", **settings))
+    begin = [pair.target.codec.tokenizer.convert_ids_to_tokens(i) for i in prompts.target_ids[:2]]
+    assert begin == ["<|im_start|>", "system"], "its own template, one BOS"
+    assert b"".join(pair.draft.codec.vocab[i] for i in prompts.draft_ids).strip().endswith(b"User: What is a tide?\nAssistant:")
+
+
+def test_behind_a_sliding_window() -> None:
+    pair = pair_of("gemma-smollm2")
+    prompt = PROSE + "\n\n" + PROSE + "\n\n" + PROSE[:540]
+    n_prompt = len(pair.prompts(Request.checked(pair="p", prompt=prompt)).target_ids)
+    window = pair.target.lm.config.sliding_window
+    assert n_prompt < window < n_prompt + 40, "the window is left behind in mid-run"
+    ids = ids_of(pair, prompt, max_new_tokens=48)
+    assert ids == ids_of(pair, prompt, max_new_tokens=48, method="target") == ids_of(pair, prompt, max_new_tokens=48, method="generate")
+
+
+def test_a_bos_is_written_once() -> None:
+    gemma = pair_of("gemma-smollm2").target
+    ids = pair_of("gemma-smollm2").prompts(Request.checked(pair="p", prompt="Hello")).target_ids
+    assert ids[0] == gemma.codec.tokenizer.bos_token_id and gemma.codec.tokenizer.bos_token_id not in ids[1:]
+
+
+def test_a_quantised_target_loads_and_is_lossless(tmp_path: Path) -> None:
+    from torchao.quantization import Int8WeightOnlyConfig
+
+    config = TorchAoConfig(Int8WeightOnlyConfig())
+    source = ASSETS / "builtin" / "target"
+    AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, quantization_config=config, device_map="cpu").save_pretrained(
+        tmp_path
+    )
+    stored_tokenizer(source).save_pretrained(tmp_path)
+    pair = load_pair(f"{tmp_path}::builtin-draft")
+    assert pair.target.info.compute == "float32, quantised weights"
+    assert ids_of(pair, "And God said", max_new_tokens=32) == ids_of(pair, "And God said", max_new_tokens=32, method="target")
+    rounds = [e for e in slem_demo.decode(pair, "And God said", max_new_tokens=32) if isinstance(e, RoundEvent)]
+    assert len(rounds) < 32
