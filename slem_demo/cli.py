@@ -96,6 +96,12 @@ def _add_sampling_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--top-k", type=int)
     command.add_argument("--top-p", type=float)
     command.add_argument("--seed", type=int, default=0)
+    command.add_argument(
+        "--draft-noise",
+        choices=["greedy", "independent", "shared"],
+        default="shared",
+        help="at a temperature, how the draft chooses: greedily, with dice of its own, or with the target's (default)",
+    )
 
 
 def _methods(text: str) -> list[Method]:
@@ -117,7 +123,7 @@ def _load(args: argparse.Namespace) -> Pair:
 
 
 def _settings(args: argparse.Namespace) -> dict[str, object]:
-    names = ("chat", "system", "max_new_tokens", "k", "temperature", "top_k", "top_p", "seed")
+    names = ("chat", "system", "max_new_tokens", "k", "temperature", "top_k", "top_p", "seed", "draft_noise")
     return {name: getattr(args, name) for name in names}
 
 

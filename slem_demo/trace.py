@@ -66,6 +66,9 @@ class StopReason(StrEnum):
     LENGTH = "length"
 
 
+DraftNoise = Literal["greedy", "independent", "shared"]  # how a draft is chosen at a temperature: its dice are none, its own, the target's
+
+
 class Request(Frozen):
     """What was asked for. Built by `Request.checked`, which turns a bad value into one readable sentence."""
 
@@ -81,7 +84,7 @@ class Request(Frozen):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     stop: tuple[str, ...] = ()
-    draft_noise: Literal["greedy"] = "greedy"
+    draft_noise: DraftNoise = "shared"
     alternatives: Annotated[int, Field(ge=0, le=20)] = 0
 
     @field_validator("prompt")

@@ -17,11 +17,12 @@ from torch import Tensor
 from slem_demo.engine import bridge
 from slem_demo.engine.bridge import Codec, DraftContext, Window
 from slem_demo.engine.output import Output
-from slem_demo.engine.sampling import Chooser, run_key
+from slem_demo.engine.sampling import Chooser, DraftChooser, Place, independent_key, run_key, shared_keys
 from slem_demo.trace import Alternative, Event, Position, PrefillEvent, Reason, Request, RoundEvent, Token
 
 Clock = Callable[[], float]
 Events = Generator[Event, None, None]
+DraftRule = Callable[[Tensor, Place], int]  # from logits [vocabulary] and the place that is written to, a token
 
 
 class Model(Protocol):
@@ -88,7 +89,7 @@ def slem(target: Model, drafter: Model, prompts: Prompts, request: Request, cloc
     how many ids a pass commits; so the bridge may be approximate and the drafter may be anything.
     """
     run = _Run(target, prompts.target_ids, request, clock)
-    context = DraftContext(drafter.codec, prompts.draft_ids)
+    context, choose = DraftContext(drafter.codec, prompts.draft_ids), run.draft_rule(drafter)
     draft_prefill_s = prefill(drafter, fit(prompts.draft_ids, request.k, drafter.max_context), clock)
     yield PrefillEvent(
         target_prompt_ids=tuple(prompts.target_ids),
@@ -98,11 +99,11 @@ def slem(target: Model, drafter: Model, prompts: Prompts, request: Request, cloc
     )
     while run.output.stop_reason is None:
         began = clock()
-        yield run.round(propose(run, drafter, context), began)
+        yield run.round(propose(run, drafter, context, choose), began)
     yield run.output.stop_event()
 
 
-def propose(run: _Run, drafter: Model, context: DraftContext) -> Draft:
+def propose(run: _Run, drafter: Model, context: DraftContext, choose: DraftRule) -> Draft:
     """Steps 1 and 2 of a round: the drafter writes, its text becomes target ids."""
     clock, k, n_left = run.clock, run.request.k, run.output.n_left
     if k == 0 or n_left == 1:
@@ -116,7 +117,7 @@ def propose(run: _Run, drafter: Model, context: DraftContext) -> Draft:
     if not ids:
         return Draft(reason=Reason.DRAFTER_CONTEXT, retokenise_s=clock() - t0)
     t1 = clock()
-    draft_ids = draft_tokens(drafter, ids, k)
+    draft_ids = draft_tokens(drafter, ids, k, choose, run.output.draft_place)
     t2 = clock()
     data = b"".join(drafter.codec.vocab[i] for i in draft_ids if i not in drafter.eos_ids)
     candidate_ids, reason = bridge.candidates(run.target.codec, run.ids, data, run.window)
@@ -133,16 +134,21 @@ def propose(run: _Run, drafter: Model, context: DraftContext) -> Draft:
     )
 
 
-def draft_tokens(drafter: Model, ids: list[int], k: int) -> list[int]:
-    """Up to `k` greedy tokens of the drafter after `ids`. Its own EOS ends the draft and is kept; another token of no bytes is not."""
+def draft_tokens(drafter: Model, ids: list[int], k: int, choose: DraftRule, place: Place) -> list[int]:
+    """Up to `k` tokens of the drafter after `ids`. Its own EOS ends the draft and is kept; another token of no bytes is not.
+
+    Args:
+        place: where the first of them is written.
+    """
     ids, n_context = list(ids), len(ids)
     while len(ids) < n_context + k:
-        token = int(drafter.logits(ids, 1)[0].argmax())
+        token = choose(drafter.logits(ids, 1)[0], place)
         if token in drafter.eos_ids:
             return [*ids[n_context:], token]
         if not drafter.codec.vocab[token]:
             break
         ids.append(token)
+        place = Place(place.offset + len(drafter.codec.vocab[token]), 0)
     return ids[n_context:]
 
 
@@ -183,9 +189,21 @@ class _Run:
         self.window = Window(target.codec)
         self.n_rounds = 0
         self._untaken = ""
-        key = run_key(request.seed, prompt_ids)
-        self._chooser = Chooser(request.temperature, request.top_k, request.top_p, key, target.token_keys)
+        self._key = run_key(request.seed, prompt_ids)
+        self._chooser = Chooser(request.temperature, request.top_k, request.top_p, self._key, target.token_keys)
         self.prefill_s = prefill(target, prompt_ids, clock)
+
+    def draft_rule(self, drafter: Model) -> DraftRule:
+        """How the drafter chooses. With shared noise it rolls the target's dice, and so agrees with it more often (beyond the paper)."""
+        request, keys, key = self.request, drafter.token_keys, self._key
+        if request.temperature == 0 or request.draft_noise == "greedy":
+            return lambda logits, _: int(logits.argmax())
+        if request.draft_noise == "shared":
+            eos_key = int(self.target.token_keys[min(self.target.eos_ids)]) if self.target.eos_ids else None
+            keys = shared_keys(keys, drafter.codec.vocab, drafter.eos_ids, eos_key)
+        else:
+            key = independent_key(key)
+        return DraftChooser(request.temperature, request.top_k, request.top_p, key, keys).choose
 
     def take_text(self) -> str:
         """The committed text that has become certain since the last call."""

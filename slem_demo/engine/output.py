@@ -46,6 +46,12 @@ class Output:
         """Bytes of a character that the ids have begun and not finished."""
         return self._stream.pending
 
+    @property
+    def draft_place(self) -> Place:
+        """Where a drafter goes on: a character that is begun is written again."""
+        n_pending = len(self.pending)
+        return Place(self._place.offset - n_pending, 0) if n_pending else self._place
+
     def places(self, candidate_ids: Sequence[int]) -> list[Place]:
         """Where each candidate, and the token after the last one, would be written: n + 1 places."""
         places = [self._place]

@@ -1,4 +1,4 @@
-"""How the target chooses: argmax, or Gumbel-max with keyed noise.
+"""How the target chooses: argmax, or Gumbel-max with keyed noise; and how a drafter may roll the same dice.
 
 A sample is argmax(logit / T + noise) over the tokens that top-k and top-p keep, with noise that is a pure function of
 (run key, byte offset, ordinal, token key). The choice at a position then depends on nothing but the text before it: not on the
@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 NO_BYTES, HAS_BYTES = b"\0", b"\1"
+N_DRAFTED = 64  # a drafter chooses among so many of its likeliest tokens: it only guesses, and noise costs time
+DRAFTERS_OWN = 0x5EED_D4AF7  # moves the keys of a drafter's tokens of no bytes away from the target's
 
 
 @dataclass(frozen=True)
@@ -113,3 +115,38 @@ class Chooser:
         """The target's own id at each place."""
         choices: list[int] = self.scores(logits, places).argmax(-1).tolist()
         return choices
+
+
+def independent_key(key: bytes) -> bytes:
+    """The run key in a name space of its own, for a drafter that shares nothing with the target."""
+    return hashlib.blake2b(key, digest_size=16, person=b"slem draft").digest()
+
+
+def shared_keys(keys: Tensor, vocab: Sequence[bytes], eos_ids: frozenset[int], target_eos_key: int | None) -> Tensor:
+    """A drafter's token keys [vocabulary], so that it meets the target's noise: equal bytes have equal keys in both vocabularies.
+
+    Tokens of no bytes are keyed by id, which means something else in either: they share nothing, but its EOS meets that of the target.
+    """
+    special = torch.tensor([i for i, data in enumerate(vocab) if not data], dtype=torch.int64, device=keys.device)
+    shared = keys.clone()
+    shared[special] = _mix(keys[special] ^ DRAFTERS_OWN)
+    if eos_ids and target_eos_key is not None:
+        shared[min(eos_ids)] = target_eos_key
+    return shared
+
+
+@dataclass(frozen=True)
+class DraftChooser:
+    """A drafter's rule of choice at a temperature: Gumbel-max over its likeliest tokens."""
+
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    key: bytes
+    keys: Tensor
+
+    def choose(self, logits: Tensor, place: Place) -> int:
+        """The drafter's id at a place. `logits` [vocabulary]."""
+        best = logits.to(self.keys.device).topk(min(N_DRAFTED, self.top_k or N_DRAFTED, len(logits)))
+        kept = filtered(best.values[None].double() / self.temperature, None, self.top_p)[0]
+        return int(best.indices[(kept + gumbel(self.key, [place], self.keys[best.indices])[0]).argmax()])

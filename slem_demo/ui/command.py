@@ -10,7 +10,7 @@ from slem_demo.errors import SlemError
 from slem_demo.trace import Request
 
 TEXTS = ("prompt", "system")
-OPTIONS = ("k", "max_new_tokens", "temperature", "top_k", "top_p", "seed")
+OPTIONS = ("k", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "draft_noise")
 READ: dict[str, Callable[[str], object]] = {
     "chat": lambda text: text == "true",
     "k": int,

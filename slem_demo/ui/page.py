@@ -29,6 +29,7 @@ from slem_demo.ui.zero import MAY_COMPUTE_AT_START
 from slem_demo.views import fates
 
 ENGINE = "engine"  # one run at a time: every listener that computes shares this queue
+NOISES = [("the target's", "shared"), ("its own", "independent"), ("none: its best guess", "greedy")]
 CHAT = "each model's own chat template; User: … Assistant: where it has none"
 PRESETS: list[dict[str, Any]] = json.loads((ASSETS / "presets.json").read_text(encoding="utf-8"))
 
@@ -61,9 +62,9 @@ def preset_values(name: str) -> list[Any]:
 
 
 # Puts the settings into the address, so that the page's link restores them.
-REMEMBER = """(pair, prompt, chat, system, k, temperature, max_new_tokens, top_k, top_p, seed) => {
+REMEMBER = """(pair, prompt, chat, system, k, temperature, max_new_tokens, top_k, top_p, seed, draft_noise) => {
   const query = new URLSearchParams(window.location.search);
-  const settings = { pair, prompt, k, temperature, max_new_tokens, seed };
+  const settings = { pair, prompt, k, temperature, max_new_tokens, seed, draft_noise };
   if (chat) settings.chat = true; else query.delete("chat");
   if (chat && system) settings.system = system; else query.delete("system");
   if (top_k) settings.top_k = top_k; else query.delete("top_k");
@@ -121,6 +122,9 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
                 top_p = gr.Slider(0.05, 1, 1, step=0.05, label="Top-p (1: off)", elem_id="top-p")
                 top_k = gr.Slider(0, 200, 0, step=1, label="Top-k (0: off)", elem_id="top-k")
                 seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
+                noise = gr.Dropdown(
+                    NOISES, label="The draft's dice", value="shared", elem_id="noise", info="at a temperature; the text stays the same"
+                )
                 dice = gr.Button("Roll a seed", min_width=100, elem_id="dice")
             shell = gr.Textbox(label="The same run as a command", interactive=False, buttons=["copy"], elem_id="command", lines=2)
         with gr.Row(elem_id="actions"):
@@ -137,7 +141,7 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
             except SlemError as error:
                 raise for_people(str(error)) from None
 
-        settings = [pair, prompt, chat, system, k, temperature, length, top_k, top_p, seed]
+        settings = [pair, prompt, chat, system, k, temperature, length, top_k, top_p, seed, noise]
         asked = [run_button.click, prompt.submit]
         gr.on(asked, None, None, None, js="() => { window.dispatchEvent(new Event('slem-asked')); }", **quiet)
         started = gr.on(

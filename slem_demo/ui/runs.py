@@ -26,7 +26,7 @@ from slem_demo.ui.store import Store
 from slem_demo.ui.stream import SLEM, TARGET, Delta, LivePage, Step, deltas, notice
 from slem_demo.ui.zero import QuotaError, on_gpu
 
-SETTINGS = ("pair", "prompt", "chat", "system", "k", "temperature", "max_new_tokens", "top_k", "top_p", "seed")
+SETTINGS = ("pair", "prompt", "chat", "system", "k", "temperature", "max_new_tokens", "top_k", "top_p", "seed", "draft_noise")
 NO_QUOTA = "Your GPU time on this host is used up for today."
 
 
@@ -155,6 +155,7 @@ class Runs:
         pair: str | None = None,
         chat: bool = False,
         system: str = "",
+        draft_noise: str = "shared",
     ) -> Iterator[dict[str, object]]:
         """Streams the events of one run and ends with the stop event: the lines of `decode --format jsonl`."""
         try:
@@ -163,6 +164,7 @@ class Runs:
                 prompt=prompt,
                 chat=chat,
                 system=system,
+                draft_noise=draft_noise,
                 method=method,
                 k=k,
                 max_new_tokens=max_new_tokens,

@@ -7,6 +7,8 @@ import itertools
 import pytest
 
 from slem_demo.engine.decode import Model, Prompts, accept, slem, target_only
+from slem_demo.engine.output import Output
+from slem_demo.engine.sampling import Place
 from slem_demo.metrics import summarise
 from slem_demo.trace import Event, PrefillEvent, Reason, Request, RoundEvent, StopEvent, StopReason
 from tests.fakes import CODECS, LONG, SHORT, TEXT, FakeModel, ToyCodec, random_model, scripted_drafter, scripted_target
@@ -173,11 +175,12 @@ def test_a_round_is_one_target_pass_over_the_last_id_and_the_candidates() -> Non
 
 @pytest.mark.parametrize("filters", [{}, {"top_k": 20}, {"top_p": 0.8}, {"top_k": 30, "top_p": 0.9}], ids=str)
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.0])
-def test_sampled_slem_writes_the_ids_of_sampled_target(temperature: float, filters: dict[str, object]) -> None:
+@pytest.mark.parametrize("noise", ["greedy", "independent", "shared"])
+def test_sampled_slem_writes_the_ids_of_sampled_target(noise: str, temperature: float, filters: dict[str, object]) -> None:
     for seed, (target_name, draft_name) in itertools.product(range(3), DIRECTIONS):
         target_codec, draft_codec = CODECS[target_name], CODECS[draft_name]
         prompts = Prompts(target_codec.encode(PROMPT), draft_codec.encode(PROMPT))
-        req = request(temperature=temperature, seed=seed, k=4, max_new_tokens=30, **filters)
+        req = request(temperature=temperature, seed=seed, k=4, max_new_tokens=30, draft_noise=noise, **filters)
         wanted = stop(list(target_only(random_model(target_codec, 7), prompts.target_ids, req))).output_ids
         drafter: Model = random_model(draft_codec, 7)
         check(list(slem(random_model(target_codec, 7), drafter, prompts, req)), list(wanted))
@@ -185,13 +188,35 @@ def test_sampled_slem_writes_the_ids_of_sampled_target(temperature: float, filte
 
 def test_a_sampled_run_whose_drafter_knows_the_result_accepts_and_writes_the_same_ids() -> None:
     prompts = Prompts(LONG.encode(PROMPT), SHORT.encode(PROMPT))
-    req = request(temperature=1.0, seed=5, k=6, max_new_tokens=60)
+    req = request(temperature=1.0, seed=5, k=6, max_new_tokens=60, draft_noise="greedy")
     target = random_model(LONG, 3, n_live=128)  # ASCII only, so the text can be drafted
     wanted = stop(list(target_only(target, prompts.target_ids, req)))
     drafter = scripted_drafter(SHORT, PROMPT + wanted.text, 0.1)
     events = list(slem(random_model(LONG, 3, n_live=128), drafter, prompts, req))
     check(events, list(wanted.output_ids))
     assert sum(r.n_accepted for r in rounds(events)) > 20
+
+
+@pytest.mark.parametrize("noise", ["greedy", "independent", "shared"])
+def test_one_model_on_both_sides_agrees_with_itself_only_if_it_rolls_the_same_dice(noise: str) -> None:
+    """With as many tokens as a drafter looks at, shared dice make the drafter the target itself: everything is accepted."""
+    model, prompt = random_model(LONG, 3, n_live=64), LONG.encode(PROMPT)
+    req = request(temperature=1.0, seed=2, k=4, max_new_tokens=60, draft_noise=noise)
+    events = rounds(list(slem(model, random_model(LONG, 3, n_live=64), Prompts(prompt, prompt), req)))
+    n_refused = sum(r.n_accepted < len(r.candidate or ()) for r in events)
+    assert n_refused == 0 if noise == "shared" else n_refused > len(events) // 2
+
+
+def test_shared_dice_are_read_where_the_drafter_writes_also_inside_a_character() -> None:
+    """The target ends inside a character; the drafter begins it again, at the offset where it begins."""
+    places = []
+    output = Output(LONG, frozenset(), request())
+    for data in [b" the", *(bytes([b]) for b in "👍".encode())]:
+        places.append(output.draft_place)
+        output.commit([LONG.id_of[data]])
+    assert places == [Place(0, 0), *[Place(4, 0)] * 4] and output.draft_place == Place(8, 0)
+    output.commit([0])
+    assert output.draft_place == Place(8, 1), "the place of a token of no bytes"
 
 
 def test_a_target_token_without_bytes_is_written_and_leaves_no_text() -> None:

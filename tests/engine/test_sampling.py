@@ -9,7 +9,18 @@ import pytest
 import torch
 from scipy import stats
 
-from slem_demo.engine.sampling import Chooser, Place, filtered, gumbel, run_key, token_keys, uniforms
+from slem_demo.engine.sampling import (
+    Chooser,
+    DraftChooser,
+    Place,
+    filtered,
+    gumbel,
+    independent_key,
+    run_key,
+    shared_keys,
+    token_keys,
+    uniforms,
+)
 
 NAMES = [(b"a", 0), (b"b", 0), (b"c", 0), (b"d", 0), (b"a", 1), (b"", 0), (b"", 0)]
 KEYS = token_keys(NAMES)
@@ -119,6 +130,29 @@ def test_filters_keep_what_they_say(top_k: int | None, top_p: float | None, kept
     # probabilities: a .277, b .137, c .062, d .102, a' .226, .037, .124 → .277 < .3 ≤ .503
     scores = filtered(LOGITS[None].double(), top_k, top_p)[0]
     assert torch.isfinite(scores).nonzero().flatten().tolist() == kept
+
+
+def test_a_drafter_shares_the_noise_of_equal_bytes_and_of_the_end_and_of_nothing_else() -> None:
+    target = token_keys([(b"", 0), (b"the", 0), (b" a", 0), (b"", 0), (b"a", 1)])
+    vocab = [b"the", b"", b"a", b" a", b"", b"thesis"]
+    own = token_keys([(data, 0) for data in vocab])
+    keys = shared_keys(own, vocab, frozenset({4}), int(target[3])).tolist()
+    assert (keys[0], keys[3], keys[4]) == (target[1], target[2], target[3])
+    others = {keys[i] for i in (1, 2, 5)}
+    assert len(others) == 3 and not others & set(target.tolist())
+    assert own[1] not in keys, "a token of no bytes is not keyed as that of the target with its id"
+    assert shared_keys(own, vocab, frozenset(), None)[4] not in target
+
+
+def test_a_drafter_draws_from_its_own_distribution() -> None:
+    rule = DraftChooser(0.8, None, 0.9, independent_key(run_key(1, [1])), KEYS)
+    choices = np.array([rule.choose(LOGITS, Place(offset, 0)) for offset in range(4000)])
+    assert p_value(choices, filtered(LOGITS[None].double() / 0.8, None, 0.9)[0].softmax(-1).numpy()) > 1e-4
+
+
+def test_independent_noise_is_not_the_targets() -> None:
+    key, place = run_key(1, [1]), [Place(0, 0)]
+    assert not torch.equal(uniforms(key, place, KEYS), uniforms(independent_key(key), place, KEYS))
 
 
 def test_values_do_not_drift_between_versions() -> None:

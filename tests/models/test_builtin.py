@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections import Counter
 
 import pytest
 
@@ -93,3 +94,19 @@ def test_a_run_of_a_thousand_tokens_keeps_text_and_ids_in_step(builtin: Pair) ->
 def test_a_clock_that_stands_still_changes_nothing(builtin: Pair) -> None:
     request = Request.checked(pair="builtin", prompt="And God said", max_new_tokens=12)
     assert ids(list(builtin.decode(request, clock=lambda: 0.0))) == ids(list(builtin.decode(request, clock=time.perf_counter)))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_with_the_targets_dice_the_draft_is_accepted_more_often_and_the_ids_stay_the_same(builtin: Pair, temperature: float) -> None:
+    accepted, written = {}, []
+    for noise in ("shared", "greedy", "independent"):
+        totals = Counter[str]()
+        for seed, prompt in enumerate(load_prompts()[:6]):
+            settings = {"temperature": temperature, "seed": seed, "max_new_tokens": 48, "k": 5}
+            request = Request.checked(pair="builtin", prompt=prompt, draft_noise=noise, **settings)
+            trace = builtin.trace(request).with_events(builtin.decode(request))
+            totals.update(rounds=len(trace.rounds), accepted=sum(r.n_accepted for r in trace.rounds))
+            written.append((seed, trace.output_ids))
+        accepted[noise] = totals["accepted"] / totals["rounds"]
+    assert len(set(written)) == 6, "one text a prompt, whatever the noise"
+    assert accepted["shared"] > 1.4 * max(accepted["greedy"], accepted["independent"])
