@@ -20,6 +20,7 @@ from slem_demo.models.loading import Pair
 from slem_demo.trace import Method, Request
 
 SCHEMA_VERSION = 1
+TYPICAL_K = 4  # what a verify pass is timed at when K is auto
 VARIED = 0.2  # a continuation is varied if at most this share of its 8-grams has stood in it before
 
 
@@ -199,7 +200,7 @@ def finish(pair: Pair, asked: Sequence[Request], done: Sequence[Run], settings: 
     """The report of the runs, with a calibration if SLEM was among them."""
     order = {method: i for i, method in enumerate(METHOD_ORDER)}
     done = sorted(done, key=lambda run: (order[run.method], run.repeat, run.prompt))
-    k = int(str(settings.get("k", Request.model_fields["k"].default)))
+    k = settings.get("k", Request.model_fields["k"].default)
     environment = pair.environment
     return Report(
         pair=pair.name,
@@ -208,7 +209,7 @@ def finish(pair: Pair, asked: Sequence[Request], done: Sequence[Run], settings: 
         versions=environment.versions,
         weights={"target": pair.target.info.revision, "draft": pair.draft.info.revision},
         runs=list(done),
-        calibration=calibrate(pair, k) if any(run.method is Method.SLEM for run in done) else None,
+        calibration=calibrate(pair, TYPICAL_K if k == "auto" else int(str(k))) if any(run.method is Method.SLEM for run in done) else None,
         differences=differences(pair, asked, done),
     )
 

@@ -91,7 +91,7 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
 
 def _add_sampling_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--max-new-tokens", type=int, default=128, metavar="N")
-    command.add_argument("--k", type=int, default=4, help="draft tokens a round")
+    command.add_argument("--k", type=_k, default=4, metavar="K|auto", help="draft tokens a round; auto: as far as it is worth")
     command.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0 is greedy")
     command.add_argument("--top-k", type=int)
     command.add_argument("--top-p", type=float)
@@ -102,6 +102,10 @@ def _add_sampling_options(command: argparse.ArgumentParser) -> None:
         default="shared",
         help="at a temperature, how the draft chooses: greedily, with dice of its own, or with the target's (default)",
     )
+
+
+def _k(text: str) -> int | str:
+    return text if text == "auto" else int(text)
 
 
 def _methods(text: str) -> list[Method]:

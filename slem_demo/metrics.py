@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from slem_demo.trace import Event, PrefillEvent, RoundEvent, StopEvent, Trace
+from slem_demo.trace import Event, PrefillEvent, RoundEvent, StopEvent, Trace, n_accepted_draft
 
 
 @dataclass(frozen=True)
@@ -68,24 +68,6 @@ def is_cut(r: RoundEvent) -> bool:
         return False
     last = candidate[-1].bytes
     return len(last) < len(r.own.bytes) and r.own.bytes.startswith(last)
-
-
-def n_accepted_draft(r: RoundEvent, n_pending: int) -> int:
-    """Draft tokens of which every byte was accepted.
-
-    `n_pending`: bytes of a character that the committed ids had begun; the draft repeats them.
-
-        draft       | th|e| land|scape      candidates  | the| landsca|pe, the first accepted (4 bytes)
-        ends at      3  4  9    14          → 2 draft tokens
-    """
-    left = n_pending + sum(len(token.bytes) for token in (r.candidate or ())[: r.n_accepted])
-    n = 0
-    for token in r.draft or ():
-        left -= len(token.bytes)
-        if left < 0 or (not token.bytes and r.n_accepted != len(r.candidate or ())):
-            break
-        n += 1
-    return n
 
 
 @dataclass

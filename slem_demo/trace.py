@@ -36,6 +36,7 @@ class Reason(StrEnum):
 
     TARGET_ONLY = "target_only"
     K_ZERO = "k_zero"
+    NOT_WORTH = "not_worth"
     LAST_TOKEN = "last_token"
     DRAFTER_CONTEXT = "drafter_context"
     DRAFTER_ROUND_TRIP = "drafter_round_trip"
@@ -49,6 +50,7 @@ class Reason(StrEnum):
 REASON_TEXT: dict[Reason, str] = {
     Reason.TARGET_ONLY: "this method does not draft",
     Reason.K_ZERO: "K is 0, so nothing was drafted",
+    Reason.NOT_WORTH: "plain steps are quicker here, so drafting pauses",
     Reason.LAST_TOKEN: "only one token was left to write",
     Reason.DRAFTER_CONTEXT: "the draft model's context has no room for a draft",
     Reason.DRAFTER_ROUND_TRIP: "the draft's tokenizer cannot write the text so far exactly",
@@ -78,7 +80,7 @@ class Request(Frozen):
     system: str = ""
     method: Method = Method.SLEM
     max_new_tokens: Annotated[int, Field(ge=1, le=8192)] = 128
-    k: Annotated[int, Field(ge=0, le=64)] = 4
+    k: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = 4
     temperature: Annotated[float, Field(ge=0, le=10)] = 0.0
     top_k: Annotated[int, Field(ge=1)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -191,6 +193,24 @@ class RoundEvent(Frozen):
         return kept if self.own is None else (*kept, self.own)
 
 
+def n_accepted_draft(r: RoundEvent, n_pending: int) -> int:
+    """Draft tokens of which every byte was accepted.
+
+    `n_pending`: bytes of a character that the committed ids had begun; the draft repeats them.
+
+        draft       | th|e| land|scape      candidates  | the| landsca|pe, the first accepted (4 bytes)
+        ends at      3  4  9    14          → 2 draft tokens
+    """
+    left = n_pending + sum(len(token.bytes) for token in (r.candidate or ())[: r.n_accepted])
+    n = 0
+    for token in r.draft or ():
+        left -= len(token.bytes)
+        if left < 0 or (not token.bytes and r.n_accepted != len(r.candidate or ())):
+            break
+        n += 1
+    return n
+
+
 class StopEvent(Frozen):
     """The end. `tail` is text that had waited (an unfinished character), so all texts and the tail make `text`."""
 
@@ -294,7 +314,7 @@ def _encodable(text: str) -> str:
 
 def _sentence(error: ValidationError) -> str:
     first = error.errors()[0]
-    place = ".".join(map(str, first["loc"])) or "file"
+    place = ".".join(str(part) for part in first["loc"] if str(part).isidentifier() or isinstance(part, int)) or "file"
     message = first["msg"].removeprefix("Value error, ")
     value = first["input"]
     shown = f" (got {value!r})" if isinstance(value, int | float | None) or (isinstance(value, str) and len(value) < 40) else ""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from slem_demo.metrics import event_lines, is_cut, median_interval, n_accepted_draft, repeated_share, summarise
-from slem_demo.trace import PrefillEvent, Reason, RoundEvent, StopEvent, StopReason, Token
+from slem_demo.metrics import event_lines, is_cut, median_interval, repeated_share, summarise
+from slem_demo.trace import PrefillEvent, Reason, RoundEvent, StopEvent, StopReason, Token, n_accepted_draft
 from tests.traces import trace_of
 
 

@@ -16,13 +16,14 @@ from torch import Tensor
 
 from slem_demo.engine import bridge
 from slem_demo.engine.bridge import Codec, DraftContext, Window
+from slem_demo.engine.lookahead import Auto, Fixed, Lookahead
 from slem_demo.engine.output import Output
-from slem_demo.engine.sampling import Chooser, DraftChooser, Place, independent_key, run_key, shared_keys
-from slem_demo.trace import Alternative, Event, Position, PrefillEvent, Reason, Request, RoundEvent, Token
+from slem_demo.engine.sampling import Chooser, Chosen, DraftChooser, Place, best_guess, independent_key, run_key, shared_keys
+from slem_demo.trace import Alternative, Event, Position, PrefillEvent, Reason, Request, RoundEvent, Token, n_accepted_draft
 
 Clock = Callable[[], float]
 Events = Generator[Event, None, None]
-DraftRule = Callable[[Tensor, Place], int]  # from logits [vocabulary] and the place that is written to, a token
+Choice = Callable[[Tensor, Place], Chosen]  # from logits [vocabulary] and the place that is written to
 
 
 class Model(Protocol):
@@ -53,6 +54,14 @@ class Prompts:
 
     target_ids: Sequence[int]
     draft_ids: Sequence[int]
+
+
+@dataclass(frozen=True)
+class DraftRule:
+    """How a drafter chooses each token, and how many it drafts."""
+
+    choose: Choice
+    lookahead: Lookahead
 
 
 @dataclass(frozen=True)
@@ -89,8 +98,9 @@ def slem(target: Model, drafter: Model, prompts: Prompts, request: Request, cloc
     how many ids a pass commits; so the bridge may be approximate and the drafter may be anything.
     """
     run = _Run(target, prompts.target_ids, request, clock)
-    context, choose = DraftContext(drafter.codec, prompts.draft_ids), run.draft_rule(drafter)
-    draft_prefill_s = prefill(drafter, fit(prompts.draft_ids, request.k, drafter.max_context), clock)
+    context = DraftContext(drafter.codec, prompts.draft_ids)
+    rule = DraftRule(run.draft_choice(drafter), Auto() if request.k == "auto" else Fixed(request.k))
+    draft_prefill_s = prefill(drafter, fit(prompts.draft_ids, rule.lookahead.most, drafter.max_context), clock)
     yield PrefillEvent(
         target_prompt_ids=tuple(prompts.target_ids),
         draft_prompt_ids=tuple(prompts.draft_ids),
@@ -99,15 +109,20 @@ def slem(target: Model, drafter: Model, prompts: Prompts, request: Request, cloc
     )
     while run.output.stop_reason is None:
         began = clock()
-        yield run.round(propose(run, drafter, context, choose), began)
+        n_pending = len(run.output.pending)
+        event = run.round(propose(run, drafter, context, rule), began)
+        rule.lookahead.learn(n_accepted_draft(event, n_pending), len(event.committed), event.draft_s or 0.0, event.round_s)
+        yield event
     yield run.output.stop_event()
 
 
-def propose(run: _Run, drafter: Model, context: DraftContext, choose: DraftRule) -> Draft:
+def propose(run: _Run, drafter: Model, context: DraftContext, rule: DraftRule) -> Draft:
     """Steps 1 and 2 of a round: the drafter writes, its text becomes target ids."""
-    clock, k, n_left = run.clock, run.request.k, run.output.n_left
+    clock, k, n_left = run.clock, rule.lookahead.most, run.output.n_left
     if k == 0 or n_left == 1:
         return Draft(reason=Reason.LAST_TOKEN if k else Reason.K_ZERO)
+    if not rule.lookahead.begins():
+        return Draft(reason=Reason.NOT_WORTH)
     t0 = clock()
     context.extend(run.take_text())
     ids = context.ids
@@ -117,7 +132,7 @@ def propose(run: _Run, drafter: Model, context: DraftContext, choose: DraftRule)
     if not ids:
         return Draft(reason=Reason.DRAFTER_CONTEXT, retokenise_s=clock() - t0)
     t1 = clock()
-    draft_ids = draft_tokens(drafter, ids, k, choose, run.output.draft_place)
+    draft_ids = draft_tokens(drafter, ids, rule, run.output.draft_place)
     t2 = clock()
     data = b"".join(drafter.codec.vocab[i] for i in draft_ids if i not in drafter.eos_ids)
     candidate_ids, reason = bridge.candidates(run.target.codec, run.ids, data, run.window)
@@ -134,21 +149,26 @@ def propose(run: _Run, drafter: Model, context: DraftContext, choose: DraftRule)
     )
 
 
-def draft_tokens(drafter: Model, ids: list[int], k: int, choose: DraftRule, place: Place) -> list[int]:
-    """Up to `k` tokens of the drafter after `ids`. Its own EOS ends the draft and is kept; another token of no bytes is not.
+def draft_tokens(drafter: Model, ids: list[int], rule: DraftRule, place: Place) -> list[int]:
+    """As many tokens of the drafter after `ids` as the rule asks for, one at least.
+
+    Its own EOS ends the draft and is kept; another token of no bytes is not.
 
     Args:
         place: where the first of them is written.
     """
     ids, n_context = list(ids), len(ids)
-    while len(ids) < n_context + k:
-        token = choose(drafter.logits(ids, 1)[0], place)
+    goes_on = True
+    while goes_on:
+        chosen = rule.choose(drafter.logits(ids, 1)[0], place)
+        token = chosen.token
         if token in drafter.eos_ids:
             return [*ids[n_context:], token]
         if not drafter.codec.vocab[token]:
             break
         ids.append(token)
         place = Place(place.offset + len(drafter.codec.vocab[token]), 0)
+        goes_on = rule.lookahead.goes_on(chosen)
     return ids[n_context:]
 
 
@@ -193,17 +213,18 @@ class _Run:
         self._chooser = Chooser(request.temperature, request.top_k, request.top_p, self._key, target.token_keys)
         self.prefill_s = prefill(target, prompt_ids, clock)
 
-    def draft_rule(self, drafter: Model) -> DraftRule:
+    def draft_choice(self, drafter: Model) -> Choice:
         """How the drafter chooses. With shared noise it rolls the target's dice, and so agrees with it more often (beyond the paper)."""
         request, keys, key = self.request, drafter.token_keys, self._key
         if request.temperature == 0 or request.draft_noise == "greedy":
-            return lambda logits, _: int(logits.argmax())
-        if request.draft_noise == "shared":
+            return best_guess
+        is_shared = request.draft_noise == "shared"
+        if is_shared:
             eos_key = int(self.target.token_keys[min(self.target.eos_ids)]) if self.target.eos_ids else None
             keys = shared_keys(keys, drafter.codec.vocab, drafter.eos_ids, eos_key)
         else:
             key = independent_key(key)
-        return DraftChooser(request.temperature, request.top_k, request.top_p, key, keys).choose
+        return DraftChooser(request.temperature, request.top_k, request.top_p, key, keys, is_shared).choose
 
     def take_text(self) -> str:
         """The committed text that has become certain since the last call."""

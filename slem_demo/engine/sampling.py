@@ -12,6 +12,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -135,6 +136,25 @@ def shared_keys(keys: Tensor, vocab: Sequence[bytes], eos_ids: frozenset[int], t
     return shared
 
 
+class Chosen(NamedTuple):
+    """A drafter's token, and the scores among which it has this place."""
+
+    token: int
+    scores: Tensor
+    at: int
+
+    @property
+    def confidence(self) -> float:
+        """How likely the token is to be the target's too, as far as the drafter can know."""
+        return float(self.scores.softmax(-1)[self.at])
+
+
+def best_guess(logits: Tensor, _: Place) -> Chosen:
+    """The drafter's likeliest token."""
+    token = int(logits.argmax())
+    return Chosen(token, logits, token)
+
+
 @dataclass(frozen=True)
 class DraftChooser:
     """A drafter's rule of choice at a temperature: Gumbel-max over its likeliest tokens."""
@@ -144,9 +164,15 @@ class DraftChooser:
     top_p: float | None
     key: bytes
     keys: Tensor
+    is_shared: bool
 
-    def choose(self, logits: Tensor, place: Place) -> int:
-        """The drafter's id at a place. `logits` [vocabulary]."""
+    def choose(self, logits: Tensor, place: Place) -> Chosen:
+        """The drafter's id at a place. `logits` [vocabulary].
+
+        With shared noise the target maximises nearly the same sums, so these say how sure it is; with other noise the scores do.
+        """
         best = logits.to(self.keys.device).topk(min(N_DRAFTED, self.top_k or N_DRAFTED, len(logits)))
         kept = filtered(best.values[None].double() / self.temperature, None, self.top_p)[0]
-        return int(best.indices[(kept + gumbel(self.key, [place], self.keys[best.indices])[0]).argmax()])
+        perturbed = kept + gumbel(self.key, [place], self.keys[best.indices])[0]
+        index = int(perturbed.argmax())
+        return Chosen(int(best.indices[index]), perturbed if self.is_shared else kept, index)

@@ -39,8 +39,8 @@ def hf(pair: Pair, prompts: Prompts, request: Request, clock: Clock = time.perf_
     is_plain = request.method is Method.GENERATE
     if request.temperature:
         raise SlemError(f"The method {request.method} is a greedy comparator; set the temperature to 0 or use slem or target.")
-    if request.k == 0 and not is_plain:
-        raise SlemError("The method hf drafts at least one token; set K to 1 or more, or use target.")
+    if request.k in (0, "auto") and not is_plain:
+        raise SlemError("The method hf drafts a fixed number of tokens; set K to 1 or more.")
     yield PrefillEvent(target_prompt_ids=tuple(prompts.target_ids), draft_prompt_ids=None, target_s=None, draft_s=None)
     output, n_rounds = Output(pair.target.codec, pair.target.eos_ids, request), 0
     with _generation(pair, prompts.target_ids, request) as blocks:

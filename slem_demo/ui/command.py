@@ -13,7 +13,7 @@ TEXTS = ("prompt", "system")
 OPTIONS = ("k", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "draft_noise")
 READ: dict[str, Callable[[str], object]] = {
     "chat": lambda text: text == "true",
-    "k": int,
+    "k": lambda text: text if text == "auto" else int(text),
     "max_new_tokens": int,
     "temperature": float,
     "top_k": int,

@@ -62,9 +62,9 @@ def preset_values(name: str) -> list[Any]:
 
 
 # Puts the settings into the address, so that the page's link restores them.
-REMEMBER = """(pair, prompt, chat, system, k, temperature, max_new_tokens, top_k, top_p, seed, draft_noise) => {
+REMEMBER = """(pair, prompt, chat, system, k, auto, temperature, max_new_tokens, top_k, top_p, seed, draft_noise) => {
   const query = new URLSearchParams(window.location.search);
-  const settings = { pair, prompt, k, temperature, max_new_tokens, seed, draft_noise };
+  const settings = { pair, prompt, k: auto ? "auto" : k, temperature, max_new_tokens, seed, draft_noise };
   if (chat) settings.chat = true; else query.delete("chat");
   if (chat && system) settings.system = system; else query.delete("system");
   if (top_k) settings.top_k = top_k; else query.delete("top_k");
@@ -117,7 +117,7 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
                 temperature = gr.Slider(0, 2, 0, step=0.1, label="Temperature", elem_id="temperature")
                 longest = min(limits.max_new_tokens, first.target.max_context)
                 length = gr.Slider(1, longest, min(128, longest), step=1, label="New tokens", elem_id="length")
-        with gr.Accordion("More: top-p, top-k, seed, the command", open=False):
+        with gr.Accordion("More: top-p, top-k, dice, the command", open=False):
             with gr.Row():
                 top_p = gr.Slider(0.05, 1, 1, step=0.05, label="Top-p (1: off)", elem_id="top-p")
                 top_k = gr.Slider(0, 200, 0, step=1, label="Top-k (0: off)", elem_id="top-k")
@@ -131,6 +131,7 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
             run_button = gr.Button("Run", variant="primary", elem_id="run", scale=0, min_width=140)
             stop_button = gr.Button("Stop", interactive=False, elem_id="stop", scale=0, min_width=140)
             with_race = gr.Checkbox(True, label="Race the target alone", elem_id="race", container=False, scale=0, min_width=220)
+            auto = gr.Checkbox(False, label="K as far as it is worth", elem_id="auto", container=False, scale=0, min_width=220)
             place = gr.HTML("", elem_id="place", min_width=200)  # gradio shows here which place in the queue a visitor has
         live = live_view(runs)
 
@@ -141,7 +142,7 @@ def build(shelf: Shelf, limits: Limits | None = None) -> gr.Blocks:
             except SlemError as error:
                 raise for_people(str(error)) from None
 
-        settings = [pair, prompt, chat, system, k, temperature, length, top_k, top_p, seed, noise]
+        settings = [pair, prompt, chat, system, k, auto, temperature, length, top_k, top_p, seed, noise]
         asked = [run_button.click, prompt.submit]
         gr.on(asked, None, None, None, js="() => { window.dispatchEvent(new Event('slem-asked')); }", **quiet)
         started = gr.on(

@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from slem_demo.benchmark import Calibration, calibrate
+from slem_demo.benchmark import TYPICAL_K, Calibration, calibrate
 from slem_demo.cli import DEFAULT_PROMPT
 from slem_demo.engine.race import LaneEvent, race
 from slem_demo.errors import SlemError
@@ -26,13 +26,14 @@ from slem_demo.ui.store import Store
 from slem_demo.ui.stream import SLEM, TARGET, Delta, LivePage, Step, deltas, notice
 from slem_demo.ui.zero import QuotaError, on_gpu
 
-SETTINGS = ("pair", "prompt", "chat", "system", "k", "temperature", "max_new_tokens", "top_k", "top_p", "seed", "draft_noise")
+SETTINGS = ("pair", "prompt", "chat", "system", "k", "auto", "temperature", "max_new_tokens", "top_k", "top_p", "seed", "draft_noise")
 NO_QUOTA = "Your GPU time on this host is used up for today."
 
 
 def request_of(values: tuple[Any, ...]) -> Request:
     """A checked request from the controls' values; 0 for top-k and 1 for top-p mean that they are off."""
     fields = dict(zip(SETTINGS, values, strict=True))
+    fields["k"] = "auto" if fields.pop("auto") else fields["k"]
     fields["top_k"] = fields["top_k"] or None
     fields["top_p"] = None if fields["top_p"] == 1 else fields["top_p"]
     return Request.checked(**fields)
@@ -65,7 +66,7 @@ class Runs:
     def warm_up(self) -> None:
         """A short run and a calibration, so that the first visitor does not pay for what happens once."""
         request = Request.checked(pair=self.shelf.names[0], prompt=DEFAULT_PROMPT, max_new_tokens=8)
-        self.calibration(request.pair, request.k)
+        self.calibration(request.pair, TYPICAL_K if request.k == "auto" else request.k)
         for _ in self.shelf.get(request.pair).decode(request):
             pass
 
@@ -85,7 +86,7 @@ class Runs:
         pair = self.shelf.get(request.pair)
         lanes = {request.method.value: pair.decode(request)}
         if with_race:
-            yield self.calibration(pair.name, request.k)
+            yield self.calibration(pair.name, TYPICAL_K if request.k == "auto" else request.k)
             lanes[TARGET] = pair.decode(request.model_copy(update={"method": Method.TARGET}))
         ids: dict[str, list[int]] = {name: [] for name in lanes}
         with closing(self.limits.within_time(race(lanes))) as events:
@@ -145,7 +146,7 @@ class Runs:
         self,
         prompt: str,
         method: str = "slem",
-        k: int = 4,
+        k: int | str = 4,
         max_new_tokens: int = 128,
         temperature: float = 0.0,
         top_k: int | None = None,
@@ -199,6 +200,8 @@ class Runs:
     def from_link(self, request: gr.Request) -> list[Any]:
         """The controls' values that the page's link names; the others stay as they are."""
         found = settings_of_link(dict(request.query_params), self.shelf.names)
+        if found.get("k") == "auto":
+            found = {**found, "auto": True, "k": gr.skip()}
         return [found.get(name, gr.skip()) for name in SETTINGS]
 
 

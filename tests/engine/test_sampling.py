@@ -145,8 +145,8 @@ def test_a_drafter_shares_the_noise_of_equal_bytes_and_of_the_end_and_of_nothing
 
 
 def test_a_drafter_draws_from_its_own_distribution() -> None:
-    rule = DraftChooser(0.8, None, 0.9, independent_key(run_key(1, [1])), KEYS)
-    choices = np.array([rule.choose(LOGITS, Place(offset, 0)) for offset in range(4000)])
+    rule = DraftChooser(0.8, None, 0.9, independent_key(run_key(1, [1])), KEYS, False)
+    choices = np.array([rule.choose(LOGITS, Place(offset, 0)).token for offset in range(4000)])
     assert p_value(choices, filtered(LOGITS[None].double() / 0.8, None, 0.9)[0].softmax(-1).numpy()) > 1e-4
 
 

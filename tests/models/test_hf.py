@@ -103,7 +103,8 @@ def test_an_abandoned_run_ends_its_thread(builtin: Pair) -> None:
     [
         ({"method": "hf", "temperature": 0.5}, "hf is a greedy comparator"),
         ({"method": "generate", "temperature": 0.5}, "generate is a greedy comparator"),
-        ({"method": "hf", "k": 0}, "at least one token"),
+        ({"method": "hf", "k": 0}, "a fixed number of tokens"),
+        ({"method": "hf", "k": "auto"}, "a fixed number of tokens"),
     ],
 )
 def test_what_they_cannot_do_is_said(builtin: Pair, settings: dict[str, object], message: str) -> None:

@@ -61,7 +61,7 @@ def lines_of(prompt, n):
 
 lines = list(runs.decode("And God said", max_new_tokens=8))
 assert lines[-1]["output_ids"] == list(lines_of("And God said", 8))
-live = list(runs.live(True, "builtin", "And God said", False, "", 4, 0, 20, 0, 1, 0, "shared"))
+live = list(runs.live(True, "builtin", "And God said", False, "", 4, False, 0, 20, 0, 1, 0, "shared"))
 assert '"state": "finished"' in live[-1]
 run = json.loads(live[-1])["run"]
 assert Trace.from_json(runs.trace(run)).output_ids == lines_of("And God said", 20), "the trace is kept outside the worker"
@@ -75,7 +75,7 @@ else:
     raise AssertionError
 
 spaces.quota = 0
-live = [json.loads(update) for update in runs.live(True, "builtin", "And God said", False, "", 4, 0, 20, 0, 1, 0, "shared")]
+live = [json.loads(update) for update in runs.live(True, "builtin", "And God said", False, "", 4, False, 0, 20, 0, 1, 0, "shared")]
 recorded = [update for update in live if update["recorded_on"]]
 assert recorded[0]["prompt"] == "In the beginning God created" and recorded[-1]["state"] == live[-1]["state"] == "finished"
 assert Trace.from_json(runs.trace(recorded[0]["run"])).request.prompt == recorded[0]["prompt"]
