@@ -8,8 +8,6 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sentencepiece import SentencePieceProcessor
-from tiktoken import Encoding
 
 from slem_demo.engine.bridge import DraftContext, candidates, encode_exactly
 from slem_demo.models.codec import HubCodec
@@ -38,6 +36,9 @@ def test_gold_ids(family: str) -> None:
 
 
 def test_the_makers_own_libraries_write_the_same_ids() -> None:
+    from sentencepiece import SentencePieceProcessor
+    from tiktoken import Encoding
+
     pattern = json.loads(mistral_file("tekken_240911.json").read_text(encoding="utf-8"))["config"]["pattern"]
     tiktoken, n_special = Encoding("tekken", pat_str=pattern, mergeable_ranks=tekken_ranks(), special_tokens={}), 1000
     spm = SentencePieceProcessor(model_file=str(mistral_file("mistral_instruct_tokenizer_240323.model.v3")))
