@@ -115,7 +115,8 @@ write in its manner. They are no use for anything else.
 {rows}
 
 Stored in float16; every figure is of the stored weights, computed in float32. (In a run on a CPU the draft's matrices are rounded to eight
-bits, which the trace says.) The draft's fit is to the book, which is not what it is for: it was trained last on what the target writes. Trained on windows of up to {windows["target-texts"]:,} (target) and
+bits, which the trace says.) The draft's fit is to the book, which is not what it is for: it was trained last on what the target writes.
+Trained on windows of up to {windows["target-texts"]:,} (target) and
 {windows["draft"]:,} (draft) tokens; both accept 2,048.
 
 How much the target repeats itself, as the mean share of 8-grams that have stood earlier in {N_NEW} new tokens after each of 16
