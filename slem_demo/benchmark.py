@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -192,7 +193,7 @@ def one_run(pair: Pair, request: Request, method: Method, place: tuple[int, int]
     summary = summarise(pair.trace(request).with_events(events))
     ids = [token.id for event in events if event.event == "round" for token in event.committed]
     known = summary.target_prefill_s is not None
-    decode_s = summary.seconds - (summary.target_prefill_s or 0.0) - (summary.draft_prefill_s or 0.0) if known else None
+    decode_s = summary.seconds - summary.prefill_s if known else None
     return Run(method, *place, ids, seconds, decode_s, repeated_share(ids), summary)
 
 
@@ -200,7 +201,7 @@ def finish(pair: Pair, asked: Sequence[Request], done: Sequence[Run], settings: 
     """The report of the runs, with a calibration if SLEM was among them."""
     order = {method: i for i, method in enumerate(METHOD_ORDER)}
     done = sorted(done, key=lambda run: (order[run.method], run.repeat, run.prompt))
-    k = settings.get("k", Request.model_fields["k"].default)
+    k = asked[0].k
     environment = pair.environment
     return Report(
         pair=pair.name,
@@ -209,7 +210,7 @@ def finish(pair: Pair, asked: Sequence[Request], done: Sequence[Run], settings: 
         versions=environment.versions,
         weights={"target": pair.target.info.revision, "draft": pair.draft.info.revision},
         runs=list(done),
-        calibration=calibrate(pair, TYPICAL_K if k == "auto" else int(str(k))) if any(run.method is Method.SLEM for run in done) else None,
+        calibration=calibrate(pair, k) if any(run.method is Method.SLEM for run in done) else None,
         differences=differences(pair, asked, done),
     )
 
@@ -226,11 +227,14 @@ def differences(pair: Pair, asked: Sequence[Request], done: Sequence[Run]) -> di
     return found
 
 
-def calibrate(pair: Pair, k: int, n_context: int = 128, repeats: int = 30, clock: Clock = time.perf_counter) -> Calibration:
+def calibrate(
+    pair: Pair, k: int | Literal["auto"], n_context: int = 128, repeats: int = 30, clock: Clock = time.perf_counter
+) -> Calibration:
     """Times single passes over some context: a target step, a verify pass of k + 1 positions, and the draft steps of a round.
 
     They take turns, as they do in a run, so that each finds the caches of the machine as the others leave them.
     """
+    k = TYPICAL_K if k == "auto" else k
     target, draft = pair.target.session(), pair.draft_session()
     context = [1] * n_context
     passes: dict[str, Callable[[], object]] = {

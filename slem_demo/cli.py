@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from rich.console import Console
 from rich.progress import Progress
@@ -19,7 +19,7 @@ from rich.text import Text
 from slem_demo.errors import SlemError
 from slem_demo.metrics import Interval, Summary, event_lines, summarise
 from slem_demo.models.builtin.corpus import load_prompts
-from slem_demo.trace import REASON_TEXT, Event, Method, Request, RoundEvent, StopEvent, Trace
+from slem_demo.trace import REASON_TEXT, DraftNoise, Event, Method, Request, RoundEvent, StopEvent, Trace
 
 if TYPE_CHECKING:
     from slem_demo.benchmark import Report
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     _add_model_options(decode)
     decode.add_argument("--prompt", help=f"text to continue (default: {DEFAULT_PROMPT!r})")
     decode.add_argument("--prompt-file", type=Path, help="a file that holds the prompt")
-    decode.add_argument("--method", choices=["slem", "target", "hf", "generate"], default="slem")
+    decode.add_argument("--method", choices=[method.value for method in Method], default="slem")
     decode.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be repeated")
     decode.add_argument("--format", choices=["text", "jsonl"], default="text")
     decode.add_argument("--alternatives", type=int, default=0, metavar="N", help="with jsonl: the target's N best at each tested place")
@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
 
     bench = commands.add_parser("bench", help="measure methods side by side")
     _add_model_options(bench)
-    bench.add_argument("--methods", type=_methods, default="target,slem,generate", help="comma-separated: target, slem, hf, generate")
+    bench.add_argument("--methods", type=_methods, default="target,slem,generate", help=f"comma-separated: {', '.join(Method)}")
     bench.add_argument("--prompts", type=Path, help="JSON list, or lines of text (default: 16 held-out openings)")
     bench.add_argument("--repeats", type=int, default=3, metavar="N")
     bench.add_argument("--out", type=Path, metavar="F.json", help="every run, medians, ratios, machine and versions")
@@ -98,7 +98,7 @@ def _add_sampling_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0)
     command.add_argument(
         "--draft-noise",
-        choices=["greedy", "independent", "shared"],
+        choices=get_args(DraftNoise),
         default="shared",
         help="at a temperature, how the draft chooses: greedily, with dice of its own, or with the target's (default)",
     )

@@ -46,6 +46,11 @@ class Summary:
     seconds: float
     tokens_per_second: float | None
 
+    @property
+    def prefill_s(self) -> float:
+        """Of both models, as far as they are known."""
+        return (self.target_prefill_s or 0.0) + (self.draft_prefill_s or 0.0)
+
 
 # What can't be known of a method that does not show what it sent, or how long each phase took.
 UNKNOWN_COUNTS = (
@@ -114,7 +119,7 @@ class Tally:
         n_accepted = sum(n * rounds for n, rounds in self.accepted.items())
         n_sent = sum(n * rounds for n, rounds in self.sent.items())
         n_tested = n_accepted + counts["mismatches"]
-        prefill_s = ((self.prefill.target_s or 0.0) + (self.prefill.draft_s or 0.0)) if self.prefill else 0.0
+        prefill_s = self.prefill.seconds if self.prefill else 0.0
         seconds = prefill_s + times["round_s"]
         phases = {name: times[name] for name in ("draft_s", "retokenise_s", "verify_s")}
         whole = Summary(

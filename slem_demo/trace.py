@@ -161,6 +161,11 @@ class PrefillEvent(Frozen):
     target_s: float | None
     draft_s: float | None
 
+    @property
+    def seconds(self) -> float:
+        """Of both models, as far as they are known."""
+        return (self.target_s or 0.0) + (self.draft_s or 0.0)
+
 
 class RoundEvent(Frozen):
     """One target pass: what was proposed, how much of it the target kept, and the target's own next token.

@@ -42,5 +42,5 @@ def race(lanes: Mapping[str, Generator[Event, None, None]]) -> Generator[LaneEve
 def seconds_of(event: Event) -> float:
     """Compute time of an event: the prefill of both models, or a round."""
     if isinstance(event, PrefillEvent):
-        return (event.target_s or 0.0) + (event.draft_s or 0.0)
+        return event.seconds
     return event.round_s if isinstance(event, RoundEvent) else 0.0

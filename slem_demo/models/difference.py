@@ -9,6 +9,7 @@ import torch
 
 from slem_demo.engine.output import Output
 from slem_demo.engine.sampling import Chooser, run_key
+from slem_demo.models.cached import common_prefix
 from slem_demo.models.loading import Pair
 from slem_demo.trace import Request
 
@@ -42,8 +43,8 @@ class Difference:
 
 def first_difference(pair: Pair, request: Request, first: Sequence[int], second: Sequence[int]) -> Difference | None:
     """The first place where two outputs of one request have different ids; None if there is none where both have one."""
-    n = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
-    if n is None:
+    n = common_prefix(first, second)
+    if n == min(len(first), len(second)):
         return None
     target, prompt_ids = pair.target.session(), list(pair.prompts(request).target_ids)
     output = Output(target.codec, target.eos_ids, request)
@@ -51,8 +52,7 @@ def first_difference(pair: Pair, request: Request, first: Sequence[int], second:
     chooser = Chooser(request.temperature, request.top_k, request.top_p, run_key(request.seed, prompt_ids), target.token_keys)
     logits = target.logits([*prompt_ids, *first[:n]], 1)
     scores = chooser.scores(logits, output.places([]))[0]
-    dtype = pair.target.lm.dtype
-    rounding = ROUNDINGS * torch.finfo(dtype).eps * float(logits.abs().max()) / (request.temperature or 1.0)
+    rounding = ROUNDINGS * torch.finfo(pair.target.lm.dtype).eps * float(logits.abs().max()) / (request.temperature or 1.0)
     texts = [target.codec.vocab[ids[n]].decode("utf-8", "replace") for ids in (first, second)]
     gap = abs(float(scores[first[n]] - scores[second[n]]))
-    return Difference(n, (texts[0], texts[1]), gap, rounding, str(dtype).removeprefix("torch."))
+    return Difference(n, (texts[0], texts[1]), gap, rounding, pair.environment.dtype)

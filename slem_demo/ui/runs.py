@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import gradio as gr
 
-from slem_demo.benchmark import TYPICAL_K, Calibration, calibrate
+from slem_demo.benchmark import Calibration, calibrate
 from slem_demo.cli import DEFAULT_PROMPT
 from slem_demo.engine.race import LaneEvent, race
 from slem_demo.errors import SlemError
@@ -60,13 +60,15 @@ class Runs:
         self.shelf, self.limits = shelf, limits
         self.store = Store[Trace](limits.max_traces, limits.trace_minutes * 60)
         self.sent = Store[list[Delta]](limits.max_traces, limits.trace_minutes * 60)
-        self.calibration: Callable[[str, int], Calibration] = cache(lambda name, k: calibrate(shelf.get(name), k, repeats=10))
+        self.calibration: Callable[[str, int | Literal["auto"]], Calibration] = cache(
+            lambda name, k: calibrate(shelf.get(name), k, repeats=10)
+        )
         self._steps = on_gpu(self.steps, limits.max_seconds)
 
     def warm_up(self) -> None:
         """A short run and a calibration, so that the first visitor does not pay for what happens once."""
         request = Request.checked(pair=self.shelf.names[0], prompt=DEFAULT_PROMPT, max_new_tokens=8)
-        self.calibration(request.pair, TYPICAL_K if request.k == "auto" else request.k)
+        self.calibration(request.pair, request.k)
         for _ in self.shelf.get(request.pair).decode(request):
             pass
 
@@ -86,7 +88,7 @@ class Runs:
         pair = self.shelf.get(request.pair)
         lanes = {request.method.value: pair.decode(request)}
         if with_race:
-            yield self.calibration(pair.name, TYPICAL_K if request.k == "auto" else request.k)
+            yield self.calibration(pair.name, request.k)
             lanes[TARGET] = pair.decode(request.model_copy(update={"method": Method.TARGET}))
         ids: dict[str, list[int]] = {name: [] for name in lanes}
         with closing(self.limits.within_time(race(lanes))) as events:

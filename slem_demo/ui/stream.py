@@ -135,8 +135,7 @@ def deltas(page: LivePage, steps: Iterable[Step], clock: Clock = time.perf_count
 
 
 def lane_view(s: Summary) -> LaneView:
-    prefill_s = (s.target_prefill_s or 0.0) + (s.draft_prefill_s or 0.0)
-    phases = [prefill_s, *(seconds or 0.0 for seconds in (s.draft_s, s.retokenise_s, s.verify_s, s.other_s))]
+    phases = [s.prefill_s, *(seconds or 0.0 for seconds in (s.draft_s, s.retokenise_s, s.verify_s, s.other_s))]
     return LaneView(tokens=s.num_output_tokens, seconds=s.seconds, phases=phases)
 
 

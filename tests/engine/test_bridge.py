@@ -6,16 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slem_demo.engine.bridge import Codec, DraftContext, TextStream, candidates, encode_exactly, unfinished
+from slem_demo.engine.bridge import DraftContext, TextStream, candidates, encode_exactly, unfinished
 from slem_demo.trace import Reason
+from tests.codecs import decoded, growing
 from tests.fakes import CODECS, LONG, SHORT, ToyCodec
 from tests.texts import HARD, texts
 
 any_codec = st.sampled_from(sorted(CODECS)).map(CODECS.__getitem__)
-
-
-def decoded(codec: Codec, ids: list[int]) -> bytes:
-    return b"".join(codec.vocab[i] for i in ids)
 
 
 @pytest.mark.parametrize("n", range(4))
@@ -35,13 +32,9 @@ def test_a_text_stream_writes_what_decoding_at_once_writes(data: bytes, step: in
 @given(any_codec, texts, st.lists(texts, max_size=12))
 @settings(max_examples=300, deadline=None)
 def test_draft_context_equals_the_full_encoding(codec: ToyCodec, prompt: str, pieces: list[str]) -> None:
-    context = DraftContext(codec, codec.encode(prompt))
-    text = prompt
-    for piece in pieces:
-        context.extend(piece)
-        text += piece
-        assert context.ids == codec.encode(text)
-        assert decoded(codec, context.ids) == (" " * codec.prepends_space + text).encode()
+    for ids, text in growing(codec, prompt, pieces):
+        assert ids == codec.encode(text)
+        assert decoded(codec, ids) == (" " * codec.prepends_space + text).encode()
 
 
 def test_draft_context_encodes_only_the_end_of_a_long_text() -> None:

@@ -6,21 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slem_demo.engine.bridge import DraftContext, candidates
+from slem_demo.engine.bridge import candidates
 from slem_demo.errors import SlemError
 from slem_demo.models.builtin.tokenizers import EOS, stored_tokenizer
 from slem_demo.models.codec import HubCodec
 from slem_demo.models.pairs import ASSETS
 from slem_demo.models.prompts import prompt_ids
 from slem_demo.trace import Reason, Request
+from tests.codecs import decoded, growing
 from tests.texts import HARD, texts
 
 CODECS = {name: HubCodec(stored_tokenizer(ASSETS / "builtin" / name), n_logits=5000) for name in ("target", "draft")}
 codecs = st.sampled_from(sorted(CODECS)).map(CODECS.__getitem__)
-
-
-def decoded(codec: HubCodec, ids: list[int]) -> bytes:
-    return b"".join(codec.vocab[i] for i in ids)
 
 
 @pytest.mark.parametrize("name", CODECS)
@@ -70,12 +67,8 @@ def test_tokens_that_the_model_has_no_logit_for_are_never_proposed() -> None:
 @given(codecs, texts, st.lists(texts, max_size=10))
 @settings(max_examples=300, deadline=None)
 def test_draft_context_equals_the_full_encoding(codec: HubCodec, prompt: str, pieces: list[str]) -> None:
-    context = DraftContext(codec, codec.encode(prompt))
-    text = prompt
-    for piece in pieces:
-        context.extend(piece)
-        text += piece
-        assert context.ids == codec.encode(text)
+    for ids, text in growing(codec, prompt, pieces):
+        assert ids == codec.encode(text)
 
 
 @given(codecs, texts, texts, texts)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slem_demo.engine.bridge import DraftContext, candidates, encode_exactly
+from slem_demo.engine.bridge import candidates, encode_exactly
 from slem_demo.models.codec import HubCodec
+from tests.codecs import decoded, growing
 from tests.real.families import BUILD, GOLD, codec, gold, mistral_file, tekken_ranks
 from tests.real.ideal import measure, measure_all
 from tests.real.texts import TEXTS
@@ -22,10 +23,6 @@ codecs = st.sampled_from(FAMILIES).map(codec)
 EVERYTHING = [*HARD, *TEXTS.values()]
 # Ids that stand for bytes, not counting special tokens; those of SmolLM2, Llama-2, GPT-2, Gemma 3 and Llama-3 are known figures.
 SIZES = {"SmolLM2": 49_135, "GPT-2": 50_256, "Llama-3": 128_000, "Qwen3": 151_655, "GPT-4o": 199_998, "tekken": 130_072}
-
-
-def decoded(codec: HubCodec, ids: list[int]) -> bytes:
-    return b"".join(codec.vocab[i] for i in ids)
 
 
 @pytest.mark.parametrize("family", GOLD)
@@ -65,16 +62,12 @@ def test_bytes_of_the_ids_are_the_bytes_of_the_text(family: str) -> None:
 @given(codecs, texts, st.lists(texts, max_size=8))
 @settings(max_examples=400, deadline=None)
 def test_draft_context_equals_the_full_encoding(codec: HubCodec, prompt: str, pieces: list[str]) -> None:
-    context = DraftContext(codec, codec.encode(prompt))
-    text = prompt
-    for piece in pieces:
-        context.extend(piece)
-        text += piece
+    for ids, text in growing(codec, prompt, pieces):
         whole = encode_exactly(codec, text)
-        if context.ids is not None:
-            assert decoded(codec, context.ids) == decoded(codec, codec.encode(prompt)) + text.encode()[len(prompt.encode()) :]
+        if ids is not None:
+            assert decoded(codec, ids) == decoded(codec, codec.encode(prompt)) + text.encode()[len(prompt.encode()) :]
         if whole is not None:
-            assert context.ids == whole.ids
+            assert ids == whole.ids
 
 
 @given(codecs, texts, texts, texts)
