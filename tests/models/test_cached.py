@@ -85,9 +85,10 @@ def test_after_a_failed_pass_the_next_one_is_right(loaded: LoadedModel, monkeypa
     assert torch.allclose(session.logits([1, 2, 3, 4], 1), fresh(loaded, [1, 2, 3, 4], 1), atol=1e-4)
 
 
-def test_a_recurrent_model_is_refused_by_name(tmp_path: Path) -> None:
-    folder = tiny.save("recurrent", tmp_path / "my-mamba")
-    with pytest.raises(SlemError, match=r"my-mamba \(mamba\) keeps a state that cannot be rolled back"):
+@pytest.mark.parametrize(("kind", "family"), [("recurrent", "mamba"), ("state of its own", "rwkv"), ("hybrid", "jamba")])
+def test_a_model_that_cannot_roll_back_is_refused_by_name(kind: str, family: str, tmp_path: Path) -> None:
+    folder = tiny.save(kind, tmp_path / "mine")
+    with pytest.raises(SlemError, match=rf"mine \({family}\) keeps a state that cannot be rolled back"):
         load_model(Source(str(folder), folder=folder), Placement("cpu", "float32"))
 
 

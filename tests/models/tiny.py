@@ -5,7 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, LlamaConfig, MambaConfig, PreTrainedConfig, Qwen2Config
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    JambaConfig,
+    LlamaConfig,
+    MambaConfig,
+    PreTrainedConfig,
+    Qwen2Config,
+    RwkvConfig,
+)
 
 from slem_demo.models.builtin.tokenizers import stored_tokenizer
 from slem_demo.models.pairs import ASSETS
@@ -23,6 +33,8 @@ def configs(vocab: int) -> dict[str, PreTrainedConfig]:
             **SIZES, **shared, head_dim=8, sliding_window=16, layer_types=["sliding_attention", "full_attention"] * 2
         ),
         "recurrent": MambaConfig(hidden_size=32, num_hidden_layers=2, vocab_size=vocab, eos_token_id=0),
+        "state of its own": RwkvConfig(hidden_size=32, num_hidden_layers=2, vocab_size=vocab, eos_token_id=0, bos_token_id=0),
+        "hybrid": JambaConfig(**SIZES, **shared, num_experts=1, use_mamba_kernels=False),
     }
 
 
