@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from slem_demo.engine.decode import Clock
+from slem_demo.engine.run import Clock
 from slem_demo.metrics import Interval, Summary, median_interval, repeated_share, summarise
 from slem_demo.models.difference import first_difference
 from slem_demo.models.generate import generate

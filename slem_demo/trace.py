@@ -27,6 +27,7 @@ class Method(StrEnum):
 
     TARGET = "target"
     SLEM = "slem"
+    TLI = "tli"
     HF = "hf"
     GENERATE = "generate"
 
@@ -56,7 +57,7 @@ REASON_TEXT: dict[Reason, str] = {
     Reason.DRAFTER_ROUND_TRIP: "the draft's tokenizer cannot write the text so far exactly",
     Reason.NO_DRAFT_TEXT: "the draft model proposed no text",
     Reason.UNFINISHED_CHARACTER: "the draft ended inside a character",
-    Reason.INSIDE_CHARACTER: "the text so far ends inside a character and the draft did not continue it",
+    Reason.INSIDE_CHARACTER: "the text so far ends inside a character, which the draft does not continue",
     Reason.NO_BOUNDARY: "the target's tokenizer has no token boundary where the draft begins",
     Reason.TARGET_ROUND_TRIP: "the target's tokenizer cannot write the drafted text exactly",
 }

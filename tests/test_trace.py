@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from slem_demo.engine.decode import Prompts, slem
+from slem_demo.engine.decode import slem
+from slem_demo.engine.run import Prompts
 from slem_demo.errors import SlemError
 from slem_demo.trace import REASON_TEXT, Event, Reason, Request, Token, Trace
 from tests.fakes import LONG, SHORT, TEXT, scripted_drafter, scripted_target

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from slem_demo.engine.decode import Clock
+from slem_demo.engine.run import Clock
 from slem_demo.errors import SlemError
 from slem_demo.models.cached import input_device
 from slem_demo.models.hf import with_settings

@@ -18,8 +18,8 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, StoppingCriteriaList
 from transformers.generation.streamers import BaseStreamer
 
-from slem_demo.engine.decode import Clock, Events, Prompts, tokens
 from slem_demo.engine.output import Output
+from slem_demo.engine.run import Clock, Events, Prompts, tokens
 from slem_demo.errors import SlemError
 from slem_demo.models.cached import input_device
 from slem_demo.trace import Method, PrefillEvent, Reason, Request, RoundEvent

@@ -19,7 +19,9 @@ import transformers
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from slem_demo.engine.decode import Clock, Events, Prompts, slem, target_only
+from slem_demo.engine.decode import slem, target_only
+from slem_demo.engine.run import Clock, Events, Prompts
+from slem_demo.engine.tli import Intersection, tli
 from slem_demo.errors import SlemError
 from slem_demo.models.cached import CachedModel, HubReader, Reader, input_device, refuse_unless_croppable
 from slem_demo.models.codec import HubCodec
@@ -117,6 +119,11 @@ class Pair:
         """Then this is plain speculative decoding, and is labelled so."""
         return bool(self.target.codec.vocab == self.draft.codec.vocab)
 
+    @cached_property
+    def intersection(self) -> Intersection:
+        """What a drafter may write in `tli`."""
+        return Intersection.of(self.target.session(), self.draft.session())
+
     def draft_session(self) -> CachedModel:
         """The drafter, computed roughly where that is quicker (`ModelInfo.compute` of its trace says so): it only guesses."""
         return self.draft.session(rough=self.draft is not self.target)
@@ -155,6 +162,8 @@ class Pair:
                 return target_only(self.target.session(), prompts.target_ids, request, clock)
             case Method.SLEM:
                 return slem(self.target.session(), self.draft_session(), prompts, request, clock)
+            case Method.TLI:
+                return tli(self.target.session(), self.draft_session(), self.intersection, prompts, request, clock)
             case Method.HF | Method.GENERATE:
                 return hf(self, prompts, request, clock)
 

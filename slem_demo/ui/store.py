@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
-from slem_demo.engine.decode import Clock
+from slem_demo.engine.run import Clock
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
 from slem_demo.benchmark import Calibration
-from slem_demo.engine.decode import Clock
 from slem_demo.engine.race import LaneEvent
+from slem_demo.engine.run import Clock
 from slem_demo.metrics import Summary, Tally
 from slem_demo.models.difference import Difference
 from slem_demo.trace import Event, Request, RoundEvent, StopEvent, StopReason

@@ -6,8 +6,9 @@ import itertools
 
 import pytest
 
-from slem_demo.engine.decode import Model, Prompts, accept, slem, target_only
+from slem_demo.engine.decode import accept, slem, target_only
 from slem_demo.engine.output import Output
+from slem_demo.engine.run import Model, Prompts
 from slem_demo.engine.sampling import Place
 from slem_demo.metrics import summarise
 from slem_demo.trace import Event, PrefillEvent, Reason, Request, RoundEvent, StopEvent, StopReason

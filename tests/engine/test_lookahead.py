@@ -7,8 +7,9 @@ import itertools
 import pytest
 import torch
 
-from slem_demo.engine.decode import Prompts, slem, target_only
+from slem_demo.engine.decode import slem, target_only
 from slem_demo.engine.lookahead import ENOUGH, FIRST, MOST, PAUSE, Auto, Fixed
+from slem_demo.engine.run import Prompts
 from slem_demo.engine.sampling import Chosen, Place, best_guess
 from slem_demo.trace import Reason, Request, RoundEvent, StopEvent
 from tests.fakes import LONG, SHORT, TEXT, random_model, scripted_drafter, scripted_target

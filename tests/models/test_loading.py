@@ -17,7 +17,8 @@ import pytest
 import torch
 
 import slem_demo
-from slem_demo.engine.decode import Prompts, slem, target_only
+from slem_demo.engine.decode import slem, target_only
+from slem_demo.engine.run import Prompts
 from slem_demo.errors import SlemError
 from slem_demo.models.loading import Pair, Placement, load_model, load_pair
 from slem_demo.models.pairs import ASSETS, PAIRS, Source, model_source, pair_sources

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from slem_demo.engine import bridge
 from slem_demo.engine.bridge import unfinished
-from slem_demo.engine.decode import Prompts, slem
+from slem_demo.engine.decode import slem
+from slem_demo.engine.run import Prompts
 from slem_demo.models.codec import HubCodec
 from slem_demo.trace import Request, RoundEvent, StopEvent
 from tests.real.families import BUILD, codec

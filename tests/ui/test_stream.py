@@ -8,8 +8,9 @@ from collections.abc import Callable, Generator
 import pytest
 
 from slem_demo.benchmark import Calibration
-from slem_demo.engine.decode import Prompts, slem, target_only
+from slem_demo.engine.decode import slem, target_only
 from slem_demo.engine.race import LaneEvent, race
+from slem_demo.engine.run import Prompts
 from slem_demo.metrics import summarise
 from slem_demo.models.difference import Difference
 from slem_demo.trace import Event, Request, RoundEvent

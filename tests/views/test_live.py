@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slem_demo.engine.decode import Prompts, slem
+from slem_demo.engine.decode import slem
+from slem_demo.engine.run import Prompts
 from slem_demo.metrics import Tally
 from slem_demo.trace import Request, RoundEvent, StopEvent
 from slem_demo.views.fates import COMMITTED, LOOKS, Fate, css, fates
