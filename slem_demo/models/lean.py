@@ -4,7 +4,7 @@ One token through one layer costs transformers' own modules more in framework ov
 single tokens. The weights are the loaded model's own; tests compare the logits with its.
 
 What is left of a small draft's step on a CPU is reading its weights, which the target's pass has driven out of the cache. A drafter's
-guesses need not be exact, so it may read them rounded to eight bits.
+guesses need not be exact, so it may read them rounded to eight bits (and `step.py` computes on those in one loop).
 """
 
 from __future__ import annotations
@@ -20,7 +20,19 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 FIRST_CAPACITY = 512
 PACKED_ROWS = 16
 LARGE = 500_000  # numbers in a matrix
-LayerCache = tuple[Tensor, Tensor]  # keys and values, [1, heads, capacity, head size] each
+
+
+class Cache:
+    """Keys and values, float32 [layers, heads, capacity, head size], and the same layer by layer: ([1, heads, capacity, head size], …)."""
+
+    def __init__(self, keys: Tensor, values: Tensor):
+        self.keys, self.values, self.capacity = keys, values, keys.shape[2]
+        self.layers = [(k[None], v[None]) for k, v in zip(keys, values, strict=True)]
+
+    def grown(self, n: int) -> Cache:
+        """A copy with room for at least n positions."""
+        more = (0, 0, 0, max(self.capacity, n - self.capacity))
+        return Cache(functional.pad(self.keys, more), functional.pad(self.values, more))
 
 
 class PlainLinear:
@@ -63,11 +75,11 @@ class Int8Linear:
     def __init__(self, *linears: nn.Linear):
         weight, _ = _joined(linears)
         scales = weight.abs().amax(1).clamp(min=1e-12) / 127
-        self._weight = (weight / scales[:, None]).round().to(torch.int8)
-        self._scales = scales.bfloat16()
+        self.weight = (weight / scales[:, None]).round().to(torch.int8)
+        self.scales = scales.bfloat16()
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch._weight_int8pack_mm(x.bfloat16(), self._weight, self._scales).float()
+        return torch._weight_int8pack_mm(x.bfloat16(), self.weight, self.scales).float()
 
 
 Linear = PlainLinear | Int8Linear
@@ -85,7 +97,7 @@ def _joined(linears: tuple[nn.Linear, ...]) -> tuple[Tensor, Tensor | None]:
     return torch.cat([linear.weight.detach() for linear in linears]), torch.cat(biases) if biases else None
 
 
-class _Layer(NamedTuple):
+class Layer(NamedTuple):
     """What one layer does, looked up once."""
 
     norm1: Tensor
@@ -96,7 +108,7 @@ class _Layer(NamedTuple):
     down: Linear
 
     @classmethod
-    def of(cls, block: LlamaDecoderLayer, linear: type[Linear]) -> _Layer:
+    def of(cls, block: LlamaDecoderLayer, linear: type[Linear]) -> Layer:
         a, mlp = block.self_attn, block.mlp
         return cls(
             block.input_layernorm.weight,
@@ -109,19 +121,19 @@ class _Layer(NamedTuple):
 
 
 class LeanLlama:
-    """The weights of a Llama, shared by all readers: the model's own in float32, or a copy in eight bits."""
+    """The weights of a Llama, shared by all readers: the model's own in float32, or a copy in eight bits. `linear`: how it multiplies."""
 
     @torch.inference_mode()
-    def __init__(self, lm: LlamaForCausalLM, in_int8: bool = False):
+    def __init__(self, lm: LlamaForCausalLM, linear: type[Linear] | None = None):
         config, inner = lm.config, lm.model
         self.device = lm.device
-        linear = Int8Linear if in_int8 else exact_linear(lm.device)
-        self._embedding, self._norm, self._head = inner.embed_tokens.weight, inner.norm.weight, linear(lm.lm_head)
-        self._eps, self._size = config.rms_norm_eps, inner.layers[0].self_attn.head_dim
-        self._n_heads, self._n_kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self._layers = [_Layer.of(block, linear) for block in inner.layers]
+        linear = linear or exact_linear(lm.device)
+        self.embedding, self.norm, self.head = inner.embed_tokens.weight, inner.norm.weight, linear(lm.lm_head)
+        self.eps, self.size = config.rms_norm_eps, inner.layers[0].self_attn.head_dim
+        self.n_heads, self.n_kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self.layers = [Layer.of(block, linear) for block in inner.layers]
         self._rotary = inner.rotary_emb
-        self._cos, self._sin = self._rotations(FIRST_CAPACITY)
+        self.cos, self.sin = self._rotations(FIRST_CAPACITY)
 
     @staticmethod
     def fits(lm: PreTrainedModel) -> bool:
@@ -137,53 +149,57 @@ class LeanLlama:
 
     @staticmethod
     def fits_int8(lm: PreTrainedModel) -> bool:
-        """Whether `in_int8` works: on a CPU, for matrices without bias, where torch has the operation (it is none of its public ones)."""
+        """Whether `Int8Linear` works: on a CPU, for matrices without bias, where torch has the operation (not a public one)."""
         has_bias = any(name.endswith("_proj.bias") for name, _ in lm.named_parameters())
         return LeanLlama.fits(lm) and lm.device.type == "cpu" and not has_bias and hasattr(torch, "_weight_int8pack_mm")
 
     def reader(self) -> LeanReader:
         return LeanReader(self)
 
-    def empty_cache(self) -> list[LayerCache]:
-        shape = (1, self._n_kv_heads, FIRST_CAPACITY, self._size)
-        return [(self._norm.new_empty(shape), self._norm.new_empty(shape)) for _ in self._layers]
+    def empty_cache(self) -> Cache:
+        shape = (len(self.layers), self.n_kv_heads, FIRST_CAPACITY, self.size)
+        return Cache(self.norm.new_zeros(shape), self.norm.new_zeros(shape))
 
-    def logits(self, ids: list[int], cache: list[LayerCache], past: int, n: int) -> Tensor:
+    def logits(self, ids: list[int], cache: Cache, past: int, n: int) -> Tensor:
         """float32 [n, vocabulary] at the last n of `ids`, which follow the `past` positions that the cache holds and are added to it."""
         t = len(ids)
         here = slice(past, past + t)
-        if here.stop > len(self._cos):
-            self._cos, self._sin = self._rotations(2 * here.stop)
-        cos, sin = self._cos[here], self._sin[here]
+        self.reach(here.stop)
+        cos, sin = self.cos[here], self.sin[here]
         mask = None if t == 1 else torch.full((t, past + t), -torch.inf, device=self.device).triu(past + 1)
-        x = functional.embedding(torch.tensor(ids, device=self.device), self._embedding)
-        for layer, (keys, values) in zip(self._layers, cache, strict=True):
-            heads = layer.qkv(functional.rms_norm(x, layer.norm1.shape, layer.norm1, self._eps)).view(t, -1, self._size)
-            n_rotated = self._n_heads + self._n_kv_heads
+        x = functional.embedding(torch.tensor(ids, device=self.device), self.embedding)
+        for layer, (keys, values) in zip(self.layers, cache.layers, strict=True):
+            heads = layer.qkv(functional.rms_norm(x, layer.norm1.shape, layer.norm1, self.eps)).view(t, -1, self.size)
+            n_rotated = self.n_heads + self.n_kv_heads
             rotated = self._rotated(heads[:, :n_rotated], cos, sin)
-            keys[0, :, here] = rotated[:, self._n_heads :].transpose(0, 1)
+            keys[0, :, here] = rotated[:, self.n_heads :].transpose(0, 1)
             values[0, :, here] = heads[:, n_rotated:].transpose(0, 1)
             attended = functional.scaled_dot_product_attention(
-                rotated[:, : self._n_heads].transpose(0, 1)[None],
+                rotated[:, : self.n_heads].transpose(0, 1)[None],
                 keys[:, :, : past + t],
                 values[:, :, : past + t],
                 attn_mask=mask,
-                enable_gqa=self._n_heads != self._n_kv_heads,
+                enable_gqa=self.n_heads != self.n_kv_heads,
             )
             x = x + layer.out(attended[0].transpose(0, 1).reshape(t, -1))
-            gate, up = layer.gate_up(functional.rms_norm(x, layer.norm2.shape, layer.norm2, self._eps)).chunk(2, dim=-1)
+            gate, up = layer.gate_up(functional.rms_norm(x, layer.norm2.shape, layer.norm2, self.eps)).chunk(2, dim=-1)
             x = x + layer.down(functional.silu(gate) * up)
-        return self._head(functional.rms_norm(x[-n:], self._norm.shape, self._norm, self._eps))
+        return self.head(functional.rms_norm(x[-n:], self.norm.shape, self.norm, self.eps))
+
+    def reach(self, n: int) -> None:
+        """Rotations for at least n positions."""
+        if n > len(self.cos):
+            self.cos, self.sin = self._rotations(2 * n)
 
     def _rotations(self, n: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of `n` positions, [n, 1, head size]; the first half of the sines has the minus sign of rotate_half."""
-        cos, sin = self._rotary(self._norm, torch.arange(n, device=self.device)[None])
-        half = self._size // 2
+        cos, sin = self._rotary(self.norm, torch.arange(n, device=self.device)[None])
+        half = self.size // 2
         return cos[0, :, None], torch.cat([-sin[0, :, None, :half], sin[0, :, None, half:]], dim=-1)
 
     def _rotated(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Rotary positions applied to [tokens, heads, head size]."""
-        return torch.addcmul(x * cos, x.roll(self._size // 2, -1), sin)
+        return torch.addcmul(x * cos, x.roll(self.size // 2, -1), sin)
 
 
 class LeanReader:
@@ -192,16 +208,18 @@ class LeanReader:
     forgets = False
 
     def __init__(self, llama: LeanLlama):
-        self._llama, self._cache, self._n = llama, llama.empty_cache(), 0
+        self.llama, self.cache, self._n = llama, llama.empty_cache(), 0
 
     def read(self, ids: list[int], n: int) -> Tensor:
-        capacity, needed = self._cache[0][0].shape[2], self._n + len(ids)
-        if needed > capacity:
-            more = (0, 0, 0, max(capacity, needed - capacity))
-            self._cache = [(functional.pad(keys, more), functional.pad(values, more)) for keys, values in self._cache]
-        logits = self._llama.logits(ids, self._cache, self._n, n)
+        needed = self._n + len(ids)
+        if needed > self.cache.capacity:
+            self.cache = self.cache.grown(needed)
+        logits = self.compute(ids, self._n, n)
         self._n = needed
         return logits
+
+    def compute(self, ids: list[int], past: int, n: int) -> Tensor:
+        return self.llama.logits(ids, self.cache, past, n)
 
     def cut(self, n_removed: int) -> None:
         self._n -= n_removed

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
@@ -28,10 +29,11 @@ from slem_demo.models.codec import HubCodec
 from slem_demo.models.gguf import converted, pieces_of
 from slem_demo.models.hf import hf
 from slem_demo.models.hub import fetch
-from slem_demo.models.lean import LeanLlama
+from slem_demo.models.lean import Int8Linear, LeanLlama, PlainLinear
 from slem_demo.models.pairs import MODELS, Source, pair_sources
 from slem_demo.models.prompts import prompt_ids
 from slem_demo.models.spm import from_sentencepiece
+from slem_demo.models.step import StepLlama
 from slem_demo.trace import Environment, Method, ModelInfo, Request, Trace
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -77,6 +79,15 @@ class Placement:
         return torch.bfloat16 if self.torch_device().type == "cuda" else torch.float32
 
 
+class Lever(StrEnum):
+    """What makes passes quicker, and can be left out to see by how much. None of them changes an id of the target."""
+
+    LEAN = "lean"
+    PACKED = "packed"
+    INT8 = "int8"
+    COMPILED = "compiled"
+
+
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
     """Weights and tokenizer of one model, shared by all runs; `session` gives a run its own cache."""
@@ -86,16 +97,26 @@ class LoadedModel:
     info: ModelInfo
     eos_ids: frozenset[int]
     max_context: int
+    without: frozenset[Lever] = frozenset()
 
     @cached_property
     def reader(self) -> Callable[[], Reader]:
         """Begins the leanest forward pass that computes what the model does."""
-        return LeanLlama(self.lm).reader if LeanLlama.fits(self.lm) else partial(HubReader, self.lm)
+        if Lever.LEAN in self.without or not LeanLlama.fits(self.lm):
+            return partial(HubReader, self.lm)
+        return LeanLlama(self.lm, PlainLinear if Lever.PACKED in self.without else None).reader
 
     @cached_property
     def rough_reader(self) -> Callable[[], Reader]:
         """Begins the quickest forward pass that may stand in for the model's: its results are near, not equal."""
-        return LeanLlama(self.lm, in_int8=True).reader if LeanLlama.fits_int8(self.lm) else self.reader
+        if not self.has_rough:
+            return self.reader
+        llama = LeanLlama(self.lm, Int8Linear)
+        return llama.reader if Lever.COMPILED in self.without else StepLlama(llama).reader
+
+    @property
+    def has_rough(self) -> bool:
+        return not self.without & {Lever.LEAN, Lever.INT8} and LeanLlama.fits_int8(self.lm)
 
     @cached_property
     def n_bytes(self) -> int:
@@ -130,8 +151,13 @@ class Pair:
 
     @cached_property
     def draft_info(self) -> ModelInfo:
-        is_rough = self.draft is not self.target and LeanLlama.fits_int8(self.draft.lm)
+        is_rough = self.draft is not self.target and self.draft.has_rough
         return self.draft.info.model_copy(update={"compute": "int8 weights"} if is_rough else {})
+
+    def without(self, lever: Lever) -> Pair:
+        """The same models, computed without a lever."""
+        target, draft = (replace(model, without=model.without | {lever}) for model in (self.target, self.draft))
+        return replace(self, target=target, draft=target if self.draft is self.target else draft)
 
     def prompts(self, request: Request) -> Prompts:
         """The request's prompt for both models.

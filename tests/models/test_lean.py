@@ -12,7 +12,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from slem_demo.models.builtin.training import stored
 from slem_demo.models.cached import HubReader
-from slem_demo.models.lean import FIRST_CAPACITY, LARGE, PACKED_ROWS, LeanLlama, LeanReader, PackedLinear, PlainLinear
+from slem_demo.models.lean import FIRST_CAPACITY, LARGE, PACKED_ROWS, Int8Linear, LeanLlama, LeanReader, PackedLinear, PlainLinear
 from slem_demo.models.loading import LoadedModel, Pair, Placement, load_model, load_pair
 from slem_demo.models.pairs import ASSETS, Source
 from slem_demo.trace import Request
@@ -76,7 +76,7 @@ def test_in_eight_bits_the_drafter_guesses_nearly_the_same() -> None:
     ids = tokenizer("And it came to pass in those days, that the king of Israel went up to the house of the LORD").input_ids
     with torch.inference_mode():
         exact = LeanLlama(lm).reader().read(ids, len(ids))
-        rough = LeanLlama(lm, in_int8=True).reader().read(ids, len(ids))
+        rough = LeanLlama(lm, Int8Linear).reader().read(ids, len(ids))
     assert not torch.equal(exact, rough)
     divergence = (exact.softmax(-1) * (exact.log_softmax(-1) - rough.log_softmax(-1))).sum(-1).mean()
     assert divergence < 0.01
