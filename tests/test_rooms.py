@@ -23,6 +23,8 @@ THIRD_PARTY = {
     "scipy",
     "pydantic",
     "rich",
+    "numba",
+    "psutil",
 }
 
 

@@ -17,7 +17,7 @@ import plotly
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from slem_demo.cli import DEFAULT_PROMPT
+from slem_demo.cli.options import DEFAULT_PROMPT
 from slem_demo.errors import SlemError
 from slem_demo.models.loading import Pair, use_threads
 from slem_demo.models.pairs import ASSETS

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import gradio as gr
 
 from slem_demo.benchmark import Calibration, calibrate
-from slem_demo.cli import DEFAULT_PROMPT
+from slem_demo.cli.options import DEFAULT_PROMPT
 from slem_demo.engine.race import LaneEvent, race
 from slem_demo.errors import SlemError
 from slem_demo.metrics import event_lines

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from slem_demo.benchmark import Run, differences
+from slem_demo.benchmark import Case, Run, Variant, differences
 from slem_demo.models.difference import Difference, first_difference
 from slem_demo.models.loading import Pair, Placement, load_pair
 from slem_demo.trace import Method, Request, StopEvent
@@ -50,12 +50,12 @@ def test_a_benchmark_names_the_prompts_that_differ(builtin: Pair) -> None:
     ids = ids_of(builtin, REQUEST)
     wrong = [*ids[:2], (ids[2] + 1) % 4000]
     runs = [
-        Run(method, prompt, 0, written, 1.0, None, 0.0, None)
+        Run(Variant(method), Case("two", prompt), 0, tuple(written), 1.0, None, 0.0, None)
         for prompt, slem in enumerate((ids, wrong))
         for method, written in ((Method.SLEM, slem), (Method.TARGET, ids))
     ]
-    found = differences(builtin, [REQUEST, REQUEST], runs)
-    assert list(found) == ["slem, prompt 1"] and found["slem, prompt 1"].startswith("token 3: ")
+    found = differences(builtin, {Case("two", 0): REQUEST, Case("two", 1): REQUEST}, runs)
+    assert list(found) == ["slem, two 1"] and found["slem, two 1"].startswith("token 3: ")
 
 
 def test_a_near_tie_is_called_one() -> None:

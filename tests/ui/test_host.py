@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slem_demo.cli import _settings, parser
+from slem_demo.cli import options, parser
 from slem_demo.engine.race import LaneEvent
 from slem_demo.errors import SlemError
 from slem_demo.trace import PrefillEvent, Request
@@ -102,7 +102,7 @@ settings = st.fixed_dictionaries(
 def test_the_command_repeats_the_run(fields: dict[str, object]) -> None:
     wanted = request(**fields)
     args = parser().parse_args(shlex.split(command(wanted))[3:])
-    assert Request.checked(pair=args.pair, prompt=args.prompt, **_settings(args)) == wanted
+    assert Request.checked(pair=args.pair, prompt=args.prompt, **options.settings(args)) == wanted
 
 
 @given(settings)

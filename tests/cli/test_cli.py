@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from slem_demo import cli
+from slem_demo.cli.options import OUT
 from slem_demo.models.pairs import ASSETS, PAIRS
 from slem_demo.trace import Trace
 
@@ -96,7 +97,12 @@ REFUSALS = [
     (["decode", "--device", "nonsense"], "There is no device"),
     (["decode", "--stop", ""], "a stop string is empty"),
     (["bench", "--repeats", "0"], "--repeats must be at least 1"),
-    (["bench", "--prompts", "/no/such/file"], "cannot be read"),
+    (["bench", "--prompts", "/no/such/file"], "There are no prompts '/no/such/file'"),
+    (["bench", "--seeds", "0"], "--seeds must be at least 1"),
+    (["bench", "--first", "-1"], "--first must be at least 1"),
+    (["bench", "--prompts", "stories", "--contexts", "100"], "have a context of 0 tokens"),
+    (["bench", "--show", "/no/such/file"], "cannot be read"),
+    (["bench", "--methods", "slem@99"], "k: "),
     (["bench", "--out", "/no/such/folder/b.json"], "does not exist"),
     (["bench", "--methods", "generate", "--temperature", "1"], "greedy comparator"),
     (["bench", "--k", "99"], "k: "),
@@ -147,18 +153,29 @@ def test_pairs_lists_what_is_on_offer(capsys: pytest.CaptureFixture[str]) -> Non
     assert out.count("for a GPU; gated") == sum(offer.is_gated for offer in PAIRS.values()) == 3
 
 
-@pytest.mark.parametrize(
-    ("content", "prompts"),
-    [('["a", "b c"]', ["a", "b c"]), ("one\n\ntwo\n", ["one", "two"])],
-)
-def test_prompts_files(content: str, prompts: list[str], tmp_path: Path) -> None:
-    (tmp_path / "p").write_text(content, encoding="utf-8")
-    assert cli.read_prompts(tmp_path / "p") == prompts
+def test_bench_writes_tables_and_a_file_that_can_be_shown_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("And God said\nThe king\n", encoding="utf-8")
+    out = str(tmp_path / "b.json")
+    common = ("bench", "--prompts", str(tmp_path / "p.txt"), "--repeats", "1", "--max-new-tokens", "6")
+    status, shown, err = run(capsys, *common, "--first", "1", "--out", out)
+    assert status == 0
+    assert "slem/target" in shown and "was predicted from a calibration" in shown and "too few" in shown
+    assert "3 runs, about" in err
+    assert len(json.loads((tmp_path / "b.json").read_text())["runs"]) == 3
+    again = run(capsys, "bench", "--show", out)[1]
+    assert again == shown
+    assert "| slem/target | " in run(capsys, "bench", "--show", out, "--markdown")[1]
 
 
-@pytest.mark.parametrize("content", ["", "[]", "[1]", "[", "\n\n"])
-def test_bad_prompts_files(content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "p").write_text(content, encoding="utf-8")
-    status, _, err = run(capsys, "bench", "--prompts", str(tmp_path / "p"))
-    assert status == 1
-    assert err.count("\n") == 1
+def test_what_bench_can_not_show_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for content in ("{", "[]", '{"schema_version": 1}'):
+        (tmp_path / "b.json").write_text(content, encoding="utf-8")
+        status, out, err = run(capsys, "bench", "--show", str(tmp_path / "b.json"))
+        assert (status, out) == (1, "") and err.count("\n") == 1
+
+
+def test_a_narrow_terminal_keeps_ratio_verdict_and_ids(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OUT, "_width", 80)
+    run(capsys, "bench", "--methods", "slem,target", "--first", "1", "--repeats", "1", "--max-new-tokens", "4")
+    monkeypatch.setattr(OUT, "_width", 160)
+    assert "decoding only" in run(capsys, "bench", "--methods", "slem,target", "--first", "1", "--repeats", "1", "--max-new-tokens", "4")[1]
