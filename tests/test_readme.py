@@ -1,7 +1,8 @@
-"""What the README says is so: its example runs, its file tree and commands exist, its figures are those of the model card."""
+"""What the README says is so: its example runs, its file tree and commands exist, its figures are those that were measured."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from slem_demo.benchmark.markdown import markdown
+from slem_demo.benchmark.report import BUSY, Report
 from slem_demo.cli import parser
 from slem_demo.models.pairs import ASSETS
 from slem_demo.ui.host import Limits
@@ -52,15 +55,25 @@ def test_the_second_command_is_what_ci_runs() -> None:
     assert "bash tests/run.sh" in README
 
 
-def test_the_speeds_in_the_readme_are_those_of_the_recorded_benchmark() -> None:
-    recorded = json.loads((ASSETS / "builtin" / "bench.json").read_text(encoding="utf-8"))
-    card = json.loads((ASSETS / "builtin" / "card.json").read_text(encoding="utf-8"))
-    for name, ratio in recorded["ratios"].items():
-        whole, varied = (f"{r['median']:.2f}× [{r['low']:.2f}, {r['high']:.2f}]" for r in (ratio["all"], ratio["varied"]))
-        assert f"| {name} | {whole} | {varied} |" in README
-        assert ratio["same_ids"]
-    assert f"{recorded['summary']['slem']['mean_acceptance_length']:.2f} tokens a target pass" in README
-    assert recorded["weights"] == {name: card[name]["weights_sha256"][:12] for name in ("target", "draft")}
+MEASURED = sorted((ASSETS / "bench").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.stem)
+def test_the_figures_in_the_readme_are_what_bench_shows_of_its_measurements(path: Path) -> None:
+    report = Report.from_json(json.loads(path.read_text(encoding="utf-8")))
+    assert markdown(report) in README
+    assert all(ratio.same_ids is not False for ratio in report.ratios().values()), "no measurement without the target's ids"
+    assert max(report.busy_cores.values()) <= BUSY, "measured on an idle machine"
+
+
+@pytest.mark.parametrize(("pair", "files"), [("builtin", ("target", "draft")), ("smollm2", ("draft",))])
+def test_what_was_measured_are_the_weights_that_are_here(pair: str, files: tuple[str, ...]) -> None:
+    reports = [Report.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in MEASURED]
+    found = [report for report in reports if report.pair == pair]
+    assert found
+    for side in files:
+        digest = hashlib.sha256((ASSETS / pair / side / "model.safetensors").read_bytes()).hexdigest()
+        assert {report.weights[side] for report in found} == {digest[:12]}
 
 
 def test_every_variable_of_a_host_is_documented_with_its_default() -> None:

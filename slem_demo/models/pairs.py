@@ -62,6 +62,12 @@ MODELS = {
         ModelOffer("builtin-target", "Apache-2.0", "Llama, 12 layers × 160; byte-level BPE", folder=ASSETS / "builtin" / "target"),
         ModelOffer("builtin-draft", "Apache-2.0", "Llama, 2 layers × 256; Unigram, Metaspace", folder=ASSETS / "builtin" / "draft"),
         ModelOffer(
+            "smollm2-draft",
+            "Apache-2.0",
+            "Llama, 4 layers × 256; byte-level BPE, an eighth of SmolLM2's",
+            folder=ASSETS / "smollm2" / "draft",
+        ),
+        ModelOffer(
             "smollm2-135m",
             "Apache-2.0",
             "Llama, 30 layers × 576; byte-level BPE; chat",
@@ -90,7 +96,7 @@ PAIRS = {
     offer.name: offer
     for offer in (
         PairOffer("builtin", "builtin-target", "builtin-draft", "trained by this project on the King James Bible"),
-        PairOffer("smollm2", "smollm2-135m", "builtin-draft", "a real target; the draft is the built-in pair's"),
+        PairOffer("smollm2", "smollm2-135m", "smollm2-draft", "a real target; the draft is distilled from it by this project"),
         PairOffer("smollm2-gemma", "smollm2-135m", "gemma3-270m", "two real models that cost about the same a pass"),
         PairOffer("gemma-smollm2", "gemma3-270m", "smollm2-135m", "the same two, the other way round"),
         _of_the_paper("llama-qwen", "meta-llama/Llama-3.1-8B-Instruct", QWEN, is_gated=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import slem_demo
 from slem_demo.models.loading import Pair, load_pair
 from slem_demo.models.pairs import ASSETS
+from slem_demo.models.smollm2.card import mean_acceptance
 from slem_demo.trace import Request, StopEvent
 from tests.real.families import ARCHIVES
 from tests.real.lossless import PROMPTS, SETTINGS, Outcome, outcomes
@@ -57,17 +59,27 @@ def test_slem_accepts_at_least_as_much_as_transformers_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("temperature", [0, 0.7])
-def test_a_conversation_with_a_draft_of_another_vocabulary(temperature: float) -> None:
-    pair = pair_of("smollm2")
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [("smollm2", b"Answer in one sentence.\nWhat is a tide?"), ("smollm2-135m::builtin-draft", b"User: What is a tide?\nAssistant:")],
+)
+def test_a_conversation_with_a_draft_of_another_vocabulary(name: str, end: bytes, temperature: float) -> None:
+    pair = pair_of(name)
     settings = {"chat": True, "system": "Answer in one sentence.", "max_new_tokens": 40, "temperature": temperature, "seed": 1}
     ids = ids_of(pair, "What is a tide?", **settings)
     assert ids == ids_of(pair, "What is a tide?", method="target", **settings)
     if not temperature:
         assert ids == ids_of(pair, "What is a tide?", method="generate", **settings)
-    prompts = pair.prompts(Request.checked(pair="smollm2", prompt="What is a tide?", **settings))
+    prompts = pair.prompts(Request.checked(pair=name, prompt="What is a tide?", **settings))
     begin = [pair.target.codec.tokenizer.convert_ids_to_tokens(i) for i in prompts.target_ids[:2]]
     assert begin == ["<|im_start|>", "system"], "its own template, one BOS"
-    assert b"".join(pair.draft.codec.vocab[i] for i in prompts.draft_ids).strip().endswith(b"User: What is a tide?\nAssistant:")
+    assert b"".join(pair.draft.codec.vocab[i] for i in prompts.draft_ids).strip().endswith(end)
+
+
+def test_the_distilled_draft_helps_on_held_out_prompts() -> None:
+    pair = pair_of("smollm2")
+    prompts = json.loads((ASSETS / "smollm2" / "prompts.json").read_text(encoding="utf-8"))["held_out"]
+    assert mean_acceptance(pair, prompts[:8], k=4) > 1.5
 
 
 def test_behind_a_sliding_window() -> None:

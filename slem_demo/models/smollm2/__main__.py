@@ -20,7 +20,7 @@ import torch
 from slem_demo.models.builtin.__main__ import save
 from slem_demo.models.builtin.training import Schedule
 from slem_demo.models.codec import HubCodec
-from slem_demo.models.loading import LoadedModel, Placement, load_model
+from slem_demo.models.loading import Dtype, LoadedModel, Placement, load_model
 from slem_demo.models.pairs import ASSETS, model_source
 from slem_demo.models.smollm2.card import export
 from slem_demo.models.smollm2.tokenizer import pruned
@@ -33,8 +33,8 @@ VOCABULARY = 6144  # 6 % more tokens than the target's own 49,152 make of its an
 SCHEDULE = Schedule(steps=2600, batch=8, window=224, lr=4e-3, warmup=100, decay=0.5)
 
 
-def load_target() -> LoadedModel:
-    return load_model(model_source("smollm2-135m"), Placement("cpu", "float32"))
+def load_target(dtype: Dtype = "float32") -> LoadedModel:
+    return load_model(model_source("smollm2-135m"), Placement("cpu", dtype))
 
 
 def prompts(part: str) -> list[str]:
@@ -58,7 +58,7 @@ def run_answers(work: Path, _: int | None) -> None:
 
 
 def run_labels(work: Path, _: int | None) -> None:
-    target, answers = load_target(), read_answers(work)
+    target, answers = load_target("bfloat16"), read_answers(work)  # twice as quick where the processor has it; the draft feels no rounding
     rows = []
     for row in label(target.lm, target.codec, answers):
         rows.append(row)

@@ -95,17 +95,17 @@ class Labelled:
 
 @torch.inference_mode()
 def label(lm: LlamaForCausalLM, codec: HubCodec, answers: Iterable[Answer], n_rows: int = 16) -> Iterator[Labelled]:
-    """The answers, the shortest first, as the target sees them."""
+    """The answers, the longest first, as the target sees them: what is freed then always has room for what comes next."""
     rows = []
     for answer in answers:
         before = conversation(codec, answer.prompt)
         rows.append((answer, len(before), [*before, *codec.encode(answer.text), *[codec.tokenizer.eos_token_id] * answer.complete]))
-    rows.sort(key=lambda row: len(row[2]))
+    rows.sort(key=lambda row: -len(row[2]))
     for start in range(0, len(rows), n_rows):
         batch = rows[start : start + n_rows]
-        width = len(batch[-1][2])
+        width = len(batch[0][2])
         padded = torch.tensor([ids + [0] * (width - len(ids)) for _, _, ids in batch])
         hidden = lm.model(padded, use_cache=False).last_hidden_state  # what stands right of an id changes nothing there
         for (answer, n_before, ids), states in zip(batch, hidden, strict=True):
-            best = lm.lm_head(states[: len(ids)]).softmax(-1).topk(N_BEST)
+            best = lm.lm_head(states[: len(ids)]).float().softmax(-1).topk(N_BEST)
             yield Labelled(answer, n_before, ids, best.indices.int(), best.values.half())
