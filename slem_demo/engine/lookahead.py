@@ -20,7 +20,7 @@ from slem_demo.engine.sampling import Chosen
 MOST = 16  # draft tokens a round, at most
 FIRST = 4  # in the first round, before anything is known
 N_BINS = 16  # of confidence, each half as large again as the next
-PRIOR = 12.0  # drafts that the drafter's own confidence counts for
+PRIOR = 6.0  # drafts that the drafter's own confidence counts for
 STAYS_RIGHT = 0.8  # before anything is known
 MEMORY, LONG_MEMORY = 0.9, 0.97  # of a round's figures, that is left after the next round
 WORTH = 0.98  # of the speed of plain steps: below it drafting pauses
