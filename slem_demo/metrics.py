@@ -72,7 +72,7 @@ def is_cut(r: RoundEvent) -> bool:
     if r.own is None or r.n_accepted != len(candidate) - 1:
         return False
     last = candidate[-1].bytes
-    return len(last) < len(r.own.bytes) and r.own.bytes.startswith(last)
+    return 0 < len(last) < len(r.own.bytes) and r.own.bytes.startswith(last)
 
 
 @dataclass

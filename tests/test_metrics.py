@@ -76,6 +76,11 @@ def test_an_empty_run_has_no_rates() -> None:
     assert (s.draft_acceptance_rate, s.mean_acceptance_length, s.tokens_per_second, s.target_prefill_s) == (None,) * 4
 
 
+def test_a_refused_end_token_is_not_cut() -> None:
+    assert is_cut(ROUNDS[3])
+    assert not is_cut(round_event(0, (), toks("a", ""), 1, tok("b")))
+
+
 def test_draft_tokens_count_when_all_their_bytes_were_accepted() -> None:
     assert n_accepted_draft(ROUNDS[0], 0) == 2
     begun = round_event(0, (tok("👍"), tok("!")), (tok("👍".encode()[2:]), tok("?")), 1, tok("x"))
