@@ -1,6 +1,7 @@
 // The live view. Updates come in `props.value`, as JSON text; everything is written with textContent, never as HTML.
 const root = element.querySelector(".live");
 const part = (name) => root.querySelector("." + name);
+const { make, download } = Slem;
 const STATES = {
   empty: "", waiting: "waiting for its turn", loading: "loading the pair", streaming: "writing", finished: "finished",
   stopped: "stopped; what was written stays", failed: "that run could not go on",
@@ -8,42 +9,23 @@ const STATES = {
 const ANNOUNCE_MS = 2500, PLOT_MS = 1000;
 const BUSY = ["waiting", "loading", "streaming"];
 let run = null, stopped = null, next = 0, fetching = false, waiting = [], frame = 0, announced = 0, plotted = 0, plotTimer = 0;
+let wanted = null, glossary = {};
 
-const make = (tag, className, text) => {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  return node;
-};
+const viewer = new Slem.Viewer(root, { onSelect: follow, onSettle: settled });
+const saves = ["Trace", "Report"].map((name) => make("button", `save-${name.toLowerCase()}`, name));
+for (const button of saves) { button.type = "button"; button.disabled = true; }
+part("saves").append(...saves);
 
-const MARKS = { " ": "·", "\t": "⇥", "\n": "⏎" };
+function settled(index) {
+  remember({ round: index === null ? null : index + 1, trace: run });
+  if (!viewer.timer) announce(`Round ${viewer.index + 1}. ${viewer.rounds[viewer.index].picture.sentence}`, true);
+}
 
-// A span of text in which each space is an element of its own, so that it can be marked without changing the text.
-const spanNode = ({ fate, text }) => {
-  const node = make("span");
-  node.dataset.fate = fate;
-  for (const piece of text.split(/([ \t\n])/)) {
-    if (!MARKS[piece]) { node.append(piece); continue; }
-    const space = make("i", "sp", piece);
-    space.dataset.mark = MARKS[piece];
-    node.append(space);
-  }
-  return node;
-};
-
-function drawTiles(tiles) {
-  const box = part("tiles");
-  for (const { metric, value, label } of tiles) {
-    let tile = box.querySelector(`[data-metric="${metric}"]`);
-    if (!tile) {
-      tile = make("div", "card tile");
-      tile.dataset.metric = metric;
-      tile.append(make("b"), make("span"));
-      box.append(tile);
-    }
-    tile.firstChild.textContent = value;
-    tile.lastChild.textContent = label;
-  }
+// What the link restores besides the settings: the round, and while the server keeps it, the run.
+function remember(values) {
+  const query = new URLSearchParams(window.location.search);
+  for (const [name, value] of Object.entries(values)) value === null ? query.delete(name) : query.set(name, value);
+  window.history.replaceState(null, "", "?" + query);
 }
 
 function drawLanes(lanes, goal) {
@@ -54,44 +36,54 @@ function drawLanes(lanes, goal) {
     node.querySelector("i").style.width = `${(100 * lane.tokens) / goal}%`;
     node.querySelector(".num").textContent = `${lane.tokens} tokens · ${lane.seconds.toFixed(2)} s`;
   }
-  part("note").textContent = lanes.target
+  const alone = lanes.target;
+  viewer.stepSeconds = alone && alone.tokens ? (alone.seconds - alone.phases[0]) / alone.tokens : 0;
+  part("note").textContent = alone
     ? "The lanes take turns on this machine; the one whose compute clock is behind moves next."
     : "The race is off: nothing to compare with.";
-}
-
-function drawRound({ round, spans, note }) {
-  const node = make("span", "round");
-  node.dataset.round = round;
-  if (note) node.title = note;
-  node.append(...spans.map(spanNode));
-  return node;
 }
 
 function setState(state, recordedOn) {
   root.dataset.state = state;
   part("state").textContent = recordedOn ? `recorded on ${recordedOn}` : STATES[state];
   const busy = BUSY.includes(state);
-  part("save").disabled = !run || busy;
+  for (const button of saves) button.disabled = !run || busy;
   for (const [name, disabled] of [["run", busy], ["stop", !busy]]) {
     const button = document.getElementById(name);
     if (button) button.disabled = disabled;
   }
 }
 
-async function saveTrace() {
-  const text = await server.trace(run);
-  if (!text) { announce(part("state").textContent = "this trace has expired", true); return; }
-  const link = make("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-  link.download = "slem-trace.json";
-  link.click();
-  URL.revokeObjectURL(link.href);
+async function save(what, name, type) {
+  const text = await server[what](run);
+  if (text) download(name, text, type);
+  else announce(part("state").textContent = "this trace has expired", true);
 }
 
 function announce(text, now) {
   if (!text || (!now && performance.now() - announced < ANNOUNCE_MS)) return;
   announced = performance.now();
   part("announce").textContent = text;
+}
+
+// The run in words; each term that the glossary knows explains itself on hover and on focus.
+function tell(story) {
+  const terms = Object.keys(glossary).sort((a, b) => b.length - a.length), seen = new Set();
+  const pattern = new RegExp(`(${terms.join("|")})`);
+  part("story").replaceChildren(...story.map((sentence) => {
+    const line = make("p");
+    for (const piece of sentence.split(pattern)) {
+      if (!glossary[piece] || seen.has(piece)) { line.append(piece); continue; }
+      seen.add(piece);
+      const term = make("span", "term", piece);
+      term.tabIndex = 0;
+      term.dataset.meaning = glossary[piece];
+      term.setAttribute("role", "note");
+      term.setAttribute("aria-label", `${piece}: ${glossary[piece]}`);
+      line.append(term);
+    }
+    return line;
+  }));
 }
 
 // -- plots: points are gathered and added in place, so zoom and hover survive ---------------------------------
@@ -107,9 +99,20 @@ function makePlots(specs) {
     Plotly.newPlot(node, data, { ...layout, font: { ...layout.font, color: ink() } }, { displaylogo: false, responsive: true, displayModeBar: false });
     plots[node.dataset.plot] = node;
   }
-  new MutationObserver(() => Object.values(plots).forEach((node) => Plotly.relayout(node, { "font.color": ink() })))
-    .observe(document.body, { attributes: true, attributeFilter: ["class"] });
-  new ResizeObserver(() => Object.values(plots).forEach((node) => Plotly.Plots.resize(node))).observe(part("plots"));
+  plots.acceptance.append(make("i", "at"));
+  new MutationObserver(() => {
+    Object.values(plots).forEach((node) => Plotly.relayout(node, { "font.color": ink() }));
+    viewer.timeline.draw();
+  }).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  new ResizeObserver(() => { Object.values(plots).forEach((node) => Plotly.Plots.resize(node)); follow(); }).observe(part("plots"));
+}
+
+// The round that is open, in the plot of rounds: moved, not drawn again.
+function follow() {
+  const node = plots.acceptance, line = node?.querySelector(".at"), layout = node?._fullLayout;
+  if (!line || !layout?.xaxis?.l2p) return;
+  line.hidden = !viewer.chosen;
+  line.style.transform = `translateX(${layout.xaxis._offset + layout.xaxis.l2p(viewer.rounds[viewer.index]?.round ?? 0)}px)`;
 }
 
 function clearPlots() {
@@ -149,19 +152,18 @@ function drawPlots() {
   if (p.tokens.length) Plotly.extendTraces(plots.speedup, { x: [p.tokens, p.tokens], y: [p.measured, p.predicted] }, [0, 1]);
   const lanes = [p.lanes.slem, p.lanes.target].map((lane) => (lane ? lane.phases : [0, 0, 0, 0, 0]));
   Plotly.restyle(plots.phases, { x: lanes[0].map((_, phase) => lanes.map((lane) => lane[phase])) });
+  follow();
 }
 
 // -- updates ---------------------------------------------------------------------------------------------------
 function reset(delta) {
   run = delta.run;
-  for (const node of root.querySelectorAll(".prompt")) {
-    node.textContent = delta.prompt;
-    node.classList.toggle("asked", delta.chat);
-  }
-  part("rounds").replaceChildren();
+  viewer.clear(delta.prompt, delta.chat, delta.caption);
   part("target-text").textContent = "";
+  part("story").replaceChildren();
   announced = 0;
   clearPlots();
+  follow();
 }
 
 function pinned(box, change) {
@@ -187,8 +189,8 @@ async function catchUp(missing) {
 function draw() {
   frame = 0;
   if (fetching) return;
-  const rounds = document.createDocumentFragment();
-  let alone = "";
+  let rounds = [], tail = null, alone = "";
+  const show = () => { viewer.add(rounds, tail); [rounds, tail] = [[], null]; };
   while (waiting.length) {
     const delta = waiting[0];
     if (!delta.run) { // a run that has not begun, or will not go on
@@ -196,49 +198,62 @@ function draw() {
       if (BUSY.includes(root.dataset.state)) { setState(delta.state); announce(STATES[delta.state], true); }
     } else if (delta.run !== stopped && (delta.run !== run || delta.seq >= next)) { // not under way when Stop was pressed, and new
       if (delta.seq > (delta.run === run ? next : 0)) { catchUp(delta); break; }
-      if (delta.run !== run) { rounds.replaceChildren(); alone = ""; reset(delta); }
+      if (delta.run !== run) { rounds = []; tail = null; alone = ""; reset(delta); }
       next = delta.seq + 1;
-      rounds.append(...delta.rounds.map(drawRound));
-      if (delta.tail) rounds.append(spanNode(delta.tail));
+      rounds.push(...delta.rounds);
+      tail = delta.tail ?? tail;
       alone += delta.target_text;
-      drawTiles(delta.tiles);
+      Slem.tiles(part("tiles"), delta.tiles);
       drawLanes(delta.lanes, delta.goal);
       gather(delta);
       setState(delta.state, delta.recorded_on);
       announce(delta.summary, delta.state !== "streaming");
+      if (delta.story.length) tell(delta.story);
     }
     waiting.shift();
   }
-  pinned(part("text"), () => part("rounds").append(rounds));
+  show();
   pinned(part("small"), () => part("target-text").append(alone));
+  if (wanted !== null && viewer.rounds.length > wanted) { viewer.select(wanted); wanted = null; }
+}
+
+// A link to a round: of the run that it names, if the server still keeps it, else of the first run that gets so far.
+async function restore() {
+  const query = new URLSearchParams(window.location.search), trace = query.get("trace"), round = Number(query.get("round"));
+  if (Number.isInteger(round) && round > 0) wanted = round - 1;
+  if (!trace) return;
+  let updates = null;
+  try { updates = JSON.parse(await server.missed([trace, 0])); } catch (error) { console.warn(error); }
+  if (!updates) { remember({ trace: null }); return; }
+  if (run) return; // a run was asked for meanwhile
+  waiting.push(...updates);
+  draw();
 }
 
 function apply(value) {
   if (!value) return;
-  const delta = JSON.parse(value);
-  if (delta.legend) {
-    part("legend").replaceChildren(...delta.legend.map(({ fate, label }) => {
-      const item = make("li");
-      item.append(spanNode({ fate, text: label }));
-      return item;
-    }));
-    drawTiles(delta.tiles);
-    makePlots(delta.plots);
-    return;
-  }
-  waiting.push(delta);
+  waiting.push(JSON.parse(value));
   if (!frame) frame = requestAnimationFrame(draw);
 }
 
-for (const name of ["show-unreached", "show-spaces"]) {
-  part(name).addEventListener("change", (event) => root.classList.toggle(name, event.target.checked));
+function begin({ legend, tiles, plots, story, ...rest }) {
+  glossary = rest.glossary;
+  Slem.legend(part("legend"), legend);
+  Slem.tiles(part("tiles"), tiles);
+  tell(story);
+  makePlots(plots);
 }
+
 // Gradio writes a visitor's place in the queue into #place; it is shown where the other states are.
 setInterval(() => {
   const place = document.getElementById("place")?.textContent.trim();
   if (root.dataset.state === "waiting" && place) part("state").textContent = `${STATES.waiting} · ${place.replace("|", "·")}`;
 }, 200);
 window.addEventListener("slem-asked", () => { if (!BUSY.includes(root.dataset.state)) setState("waiting"); });
-part("save").addEventListener("click", saveTrace);
-apply(props.value);
+part("save-trace").addEventListener("click", () => save("trace", "slem-trace.json", "application/json"));
+part("save-report").addEventListener("click", () => save("report", "slem-report.html", "text/html"));
+for (const format of ["svg", "png"]) part(`plots-${format}`).addEventListener("click", () => Slem.savePlots(plots, format, "slem"));
+begin(JSON.parse(props.first));
+apply(props.value); // of a run that was asked for before this script ran
 watch("value", () => apply(props.value));
+restore();

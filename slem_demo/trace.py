@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_serializer, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_serializer, field_validator, model_validator
 
 from slem_demo.errors import SlemError
 
@@ -19,7 +19,11 @@ SCHEMA_VERSION = 1  # of `Trace.schema_version`
 
 
 class Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+Seconds = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=0)]
 
 
 class Method(StrEnum):
@@ -143,13 +147,13 @@ class Alternative(Frozen):
     """A token that the target could have chosen, with its probability at the run's temperature (1 when greedy)."""
 
     token: Token
-    probability: float
+    probability: Annotated[float, Field(ge=0, le=1.001)]
 
 
 class Position(Frozen):
     """One tested position: the candidate's probability (None after the last candidate) and the target's best."""
 
-    candidate_probability: float | None
+    candidate_probability: Annotated[float, Field(ge=0, le=1.001)] | None
     alternatives: tuple[Alternative, ...]
 
 
@@ -159,8 +163,8 @@ class PrefillEvent(Frozen):
     event: Literal["prefill"] = "prefill"
     target_prompt_ids: tuple[int, ...]
     draft_prompt_ids: tuple[int, ...] | None
-    target_s: float | None
-    draft_s: float | None
+    target_s: Seconds | None
+    draft_s: Seconds | None
 
     @property
     def seconds(self) -> float:
@@ -177,20 +181,27 @@ class RoundEvent(Frozen):
     """
 
     event: Literal["round"] = "round"
-    round: int
+    round: Count
     draft: tuple[Token, ...] | None = ()
     draft_text: str | None = ""
     candidate: tuple[Token, ...] | None = ()
     accepted: tuple[Token, ...] | None = None
-    n_accepted: int
+    n_accepted: Count
     own: Token | None
     text: str
     reason: Reason | None = None
-    draft_s: float | None = None
-    retokenise_s: float | None = None
-    verify_s: float | None = None
-    round_s: float
+    draft_s: Seconds | None = None
+    retokenise_s: Seconds | None = None
+    verify_s: Seconds | None = None
+    round_s: Seconds
     positions: tuple[Position, ...] | None = None
+
+    @model_validator(mode="after")
+    def _accepts_what_was_sent(self) -> Self:
+        sent = (self.accepted or ()) if self.candidate is None else self.candidate
+        if self.n_accepted > len(sent):
+            raise ValueError(f"{self.n_accepted} candidates were accepted of {len(sent)}")
+        return self
 
     @property
     def committed(self) -> tuple[Token, ...]:

@@ -1,4 +1,7 @@
-"""The command line: `python -m slem_demo decode | bench | pairs`. Exit status 0, 1 (refused, one line on stderr) or 2 (usage)."""
+"""The command line: `python -m slem_demo decode | bench | report | diff | pairs`.
+
+Exit status 0, 1 (refused, one line on stderr) or 2 (usage).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from collections.abc import Sequence
 
 from slem_demo.cli.bench import add_bench
 from slem_demo.cli.decode import add_decode
+from slem_demo.cli.diff import add_diff
 from slem_demo.cli.options import ERR
 from slem_demo.cli.pairs import add_pairs
+from slem_demo.cli.report import add_report
 from slem_demo.errors import SlemError
 
 
@@ -34,6 +39,6 @@ def parser() -> argparse.ArgumentParser:
     """The commands and their options; what an option may hold is checked by `Request`."""
     top = argparse.ArgumentParser(prog="python -m slem_demo", description="SLEM speculative decoding: see it, measure it.")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_decode, add_bench, add_pairs):
+    for add in (add_decode, add_bench, add_report, add_diff, add_pairs):
         add(commands)
     return top

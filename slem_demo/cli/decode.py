@@ -86,13 +86,6 @@ def _prompt(args: argparse.Namespace) -> str:
     return DEFAULT_PROMPT if args.prompt is None else str(args.prompt)
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SlemError(f"{path} cannot be read as UTF-8 text ({type(error).__name__}).") from None
-
-
 def show(request: Request, events: Iterable[Event]) -> None:
     """The text as it comes, coloured by fate on a terminal."""
     OUT.print(Text(request.prompt, style="dim"), end="\n\n" if request.chat else "", soft_wrap=True)

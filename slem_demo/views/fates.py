@@ -23,22 +23,68 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Look:
-    """Text and background colour in light and dark (contrast at least 4.5 : 1), and the cue for those who see no colour."""
+    """Text and background colour in light and dark (contrast at least 4.5 : 1), and the cues for those who see no colour.
+
+    `cue`: of a span of text; `outline`: of a box in a picture.
+    """
 
     label: str
     light: tuple[str, str]
     dark: tuple[str, str]
     cue: str
+    outline: str
 
 
 LOOKS: dict[Fate, Look] = {
-    Fate.ACCEPTED: Look("accepted", ("#116329", "#dafbe1"), ("#7ee787", "#12361f"), "border-bottom: 2px solid"),
-    Fate.REJECTED: Look("the draft's word", ("#a40e26", "#ffebe9"), ("#ffa198", "#4a1a1e"), "text-decoration: line-through"),
-    Fate.CORRECTION: Look("the target's word", ("#0550ae", "#ddf4ff"), ("#a5d6ff", "#102f57"), "border-bottom: 3px double"),
-    Fate.BONUS: Look("bonus", ("#6639ba", "#fbefff"), ("#d2a8ff", "#33205a"), "border-bottom: 2px dashed"),
-    Fate.TARGET: Look("plain target step", ("#1f2328", "#eef1f4"), ("#e6edf3", "#262c36"), "border-bottom: 1px solid"),
-    Fate.CUT: Look("cut by the draft's end", ("#7d4e00", "#fff8c5"), ("#f0d174", "#3d2e00"), "border-bottom: 2px dotted"),
-    Fate.UNREACHED: Look("never reached", ("#59636e", "#f6f8fa"), ("#9198a1", "#161b22"), "border-bottom: 2px dotted"),
+    Fate.ACCEPTED: Look(
+        "accepted",
+        light=("#116329", "#dafbe1"),
+        dark=("#7ee787", "#12361f"),
+        cue="border-bottom: 2px solid",
+        outline="stroke-width: 1.5",
+    ),
+    Fate.REJECTED: Look(
+        "the draft's word",
+        light=("#a40e26", "#ffebe9"),
+        dark=("#ffa198", "#4a1a1e"),
+        cue="text-decoration: line-through",
+        outline="stroke-width: 2",
+    ),
+    Fate.CORRECTION: Look(
+        "the target's word",
+        light=("#0550ae", "#ddf4ff"),
+        dark=("#a5d6ff", "#102f57"),
+        cue="border-bottom: 3px double",
+        outline="stroke-width: 3",
+    ),
+    Fate.BONUS: Look(
+        "bonus",
+        light=("#6639ba", "#fbefff"),
+        dark=("#d2a8ff", "#33205a"),
+        cue="border-bottom: 2px dashed",
+        outline="stroke-width: 2; stroke-dasharray: 7 3",
+    ),
+    Fate.TARGET: Look(
+        "plain target step",
+        light=("#1f2328", "#eef1f4"),
+        dark=("#e6edf3", "#262c36"),
+        cue="border-bottom: 1px solid",
+        outline="stroke-width: 1",
+    ),
+    Fate.CUT: Look(
+        "cut by the draft's end",
+        light=("#7d4e00", "#fff8c5"),
+        dark=("#f0d174", "#3d2e00"),
+        cue="border-bottom: 2px dotted",
+        outline="stroke-width: 2; stroke-dasharray: 2 2",
+    ),
+    Fate.UNREACHED: Look(
+        "never reached",
+        light=("#59636e", "#f6f8fa"),
+        dark=("#9198a1", "#161b22"),
+        cue="border-bottom: 2px dotted",
+        outline="stroke-width: 1.5; stroke-dasharray: 2 4",
+    ),
 }
 BOLD = (Fate.CORRECTION, Fate.BONUS)
 COMMITTED = (Fate.ACCEPTED, Fate.CORRECTION, Fate.BONUS, Fate.TARGET)
@@ -60,10 +106,13 @@ def fates(r: RoundEvent) -> tuple[list[Fate], Fate | None]:
 
 
 def css() -> str:
-    """The rules for `[data-fate]`, light and dark."""
+    """The rules for `[data-fate]`, light, dark and in print; pictures take their colours from the variables."""
     rules = []
     for fate, look in LOOKS.items():
+        for scope, (ink, paper) in ((".slem", look.light), (".dark .slem", look.dark), (".dark .slem.print", look.light)):
+            rules.append(f'{scope} [data-fate="{fate}"] {{ --ink: {ink}; --paper: {paper} }}')
         bold = "; font-weight: 700" if fate in BOLD else ""
-        for scope, (ink, paper) in ((".slem", look.light), (".dark .slem", look.dark)):
-            rules.append(f'{scope} [data-fate="{fate}"] {{ color: {ink}; background: {paper}; {look.cue}{bold} }}')
+        rules.append(f'.slem span[data-fate="{fate}"] {{ color: var(--ink); background: var(--paper); {look.cue}{bold} }}')
+        rules.append(f'.slem [data-fate="{fate}"] > rect {{ fill: var(--paper); stroke: var(--ink); {look.outline} }}')
+        rules.append(f'.slem [data-fate="{fate}"] > text {{ fill: var(--ink){bold} }}')
     return "\n".join(rules)

@@ -9,6 +9,7 @@ from typing import TypedDict
 from slem_demo.metrics import Summary
 from slem_demo.trace import REASON_TEXT, RoundEvent, StopEvent, Token
 from slem_demo.views.fates import Fate, fates
+from slem_demo.views.round import RoundPainter, RoundPicture
 
 
 class Span(TypedDict):
@@ -17,10 +18,11 @@ class Span(TypedDict):
 
 
 class RoundView(TypedDict):
-    """One round: its spans in reading order, what the plots need of it, and in words why nothing was proposed (or None)."""
+    """One round: its spans in reading order, its picture, what the plots need of it, and why nothing was proposed (or None)."""
 
     round: int
     spans: list[Span]
+    picture: RoundPicture
     note: str | None
     n_accepted: int
     n_gained: int
@@ -37,17 +39,26 @@ class LiveWriter:
     """Turns rounds into spans. The committed spans join to the run's text: a split character belongs to the token that completes it."""
 
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
+    painter: RoundPainter = field(default_factory=RoundPainter)
     last: Fate = Fate.TARGET
 
     def round(self, r: RoundEvent) -> RoundView:
         of_candidates, of_own = fates(r)
         spans = []
-        for token, fate in zip(r.candidate or (), of_candidates, strict=True):
+        shown = r.accepted or () if r.candidate is None else r.candidate
+        for token, fate in zip(shown, of_candidates, strict=True):
             spans.append(self._committed(token, fate) if fate is Fate.ACCEPTED else Span(fate=fate, text=token.text))
         if r.own is not None and of_own is not None:
             spans.append(self._committed(r.own, of_own))
         note = REASON_TEXT[r.reason] if r.reason else None
-        return RoundView(round=r.round, spans=spans, note=note, n_accepted=r.n_accepted, n_gained=len(r.committed))
+        return RoundView(
+            round=r.round,
+            spans=spans,
+            picture=self.painter.picture(r),
+            note=note,
+            n_accepted=r.n_accepted,
+            n_gained=len(r.committed),
+        )
 
     def tail(self, stop: StopEvent) -> Span | None:
         """What the end of the run still writes: an unfinished character."""

@@ -16,7 +16,7 @@ def acceptance() -> go.Figure:
     figure = go.Figure()
     figure.add_scatter(x=[], y=[], mode="markers", name="this round", marker={"size": 4, "color": "#1a7f37", "symbol": "circle-open"})
     figure.add_scatter(x=[], y=[], mode="lines", name="mean so far", line={"width": 2, "color": "#0969da"})
-    return _styled(figure, "Tokens gained by round", x="round", y="tokens")
+    return styled(figure, "Tokens gained by round", x="round", y="tokens")
 
 
 def speedup() -> go.Figure:
@@ -25,7 +25,7 @@ def speedup() -> go.Figure:
     figure.add_scatter(x=[], y=[], mode="lines", name="measured", line={"width": 2, "color": "#0969da"})
     figure.add_scatter(x=[], y=[], mode="lines", name="predicted", line={"width": 2, "color": "#bf8700", "dash": "dash"})
     figure.add_hline(y=1, line={"width": 1, "dash": "dot", "color": "#8c959f"})
-    return _styled(figure, "Speedup against the target alone", x="SLEM tokens", y="×")
+    return styled(figure, "Speedup against the target alone", x="SLEM tokens", y="×")
 
 
 def phases() -> go.Figure:
@@ -35,7 +35,7 @@ def phases() -> go.Figure:
         marker = {"color": COLOURS[phase], "line": {"width": 1, "color": "rgba(127,127,127,.8)"}}
         figure.add_bar(x=[0] * len(LANES), y=list(LANES.values()), orientation="h", name=name, marker=marker)
     figure.update_layout(barmode="stack", yaxis={"autorange": "reversed"}, legend={"traceorder": "normal"})
-    return _styled(figure, "Seconds by phase", x="", y="")
+    return styled(figure, "Seconds by phase", x="", y="")
 
 
 def live_plots() -> dict[str, object]:
@@ -44,7 +44,7 @@ def live_plots() -> dict[str, object]:
     return {name: json.loads(figure.to_json()) for name, figure in figures.items()}
 
 
-def _styled(figure: go.Figure, title: str, x: str, y: str) -> go.Figure:
+def styled(figure: go.Figure, title: str, x: str, y: str) -> go.Figure:
     """Transparent and small; the page sets the ink for light and dark."""
     figure.update_layout(
         template="none",

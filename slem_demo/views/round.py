@@ -11,6 +11,7 @@ Columns are characters of the string; a token that splits a character ends at a 
 from __future__ import annotations
 
 import codecs
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -24,10 +25,11 @@ PHASES = (("draft_s", "draft"), ("retokenise_s", "re-tokenise"), ("verify_s", "v
 
 
 class Block(TypedDict):
-    """A token over the string, from column `start` to `end`; a token of no bytes has no width."""
+    """A token over the string, from column `start` to `end`; one of no bytes has no width. `hex`: its bytes, if it splits a character."""
 
     id: int
     text: str
+    hex: str | None
     fate: str
     start: float
     end: float
@@ -48,10 +50,11 @@ class Phase(TypedDict):
 
 
 class RoundPicture(TypedDict):
-    """`columns`: the characters of the string. `parts_at`: the column where draft and target part, None where they do not."""
+    """`columns`: the characters of the string; `wide`: those that take two cells. `parts_at`: the column where draft and target part."""
 
     round: int
     columns: list[str]
+    wide: list[int]
     draft: list[Block]
     candidate: list[Block]
     own: Block | None
@@ -93,6 +96,7 @@ def picture(r: RoundEvent, pending: bytes = b"") -> RoundPicture:
     return RoundPicture(
         round=r.round,
         columns=list(ruler.text),
+        wide=[i for i, character in enumerate(ruler.text) if unicodedata.east_asian_width(character) in "WF"],
         draft=ruler.blocks(draft, _draft_fates(draft, start, parts_byte), 0),
         candidate=ruler.blocks(shown, of_candidates, len(pending)),
         own=own,
@@ -159,8 +163,8 @@ def sentence(r: RoundEvent) -> str:
     if is_cut(r):
         return f"{proposed} {kept}. The last, {_quoted([refused])}, is only the beginning of its own {own}: the draft ended there."
     n_same = _n_same(refused.bytes, r.own.bytes)
-    if n_same:
-        same = refused.bytes[:n_same].decode("utf-8", "replace")
+    same = refused.bytes[:n_same].decode("utf-8", "replace")
+    if same.strip():
         return f"{proposed} {kept} and chose {own} for {_quoted([refused])}: the same up to “{same}”, so they part inside a token."
     return f"{proposed} {kept} and chose {own} for {_quoted([refused])}."
 
@@ -193,7 +197,15 @@ def _longest(draft: bytes, candidates: bytes) -> bytes:
 
 
 def _block(token: Token, fate: Fate, start: float, end: float) -> Block:
-    return Block(id=token.id, text=token.text, fate=fate, start=start, end=end)
+    return Block(id=token.id, text=token.text, hex=_hex(token.bytes), fate=fate, start=start, end=end)
+
+
+def _hex(data: bytes) -> str | None:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.hex(" ")
+    return None
 
 
 def _quoted(tokens: Sequence[Token]) -> str:

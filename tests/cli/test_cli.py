@@ -14,6 +14,7 @@ from slem_demo import cli
 from slem_demo.cli.options import OUT
 from slem_demo.models.pairs import ASSETS, PAIRS
 from slem_demo.trace import Trace
+from slem_demo.views.report import report
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
@@ -179,3 +180,23 @@ def test_a_narrow_terminal_keeps_ratio_verdict_and_ids(capsys: pytest.CaptureFix
     run(capsys, "bench", "--methods", "slem,target", "--first", "1", "--repeats", "1", "--max-new-tokens", "4")
     monkeypatch.setattr(OUT, "_width", 160)
     assert "decoding only" in run(capsys, "bench", "--methods", "slem,target", "--first", "1", "--repeats", "1", "--max-new-tokens", "4")[1]
+
+
+def test_a_trace_becomes_a_report_and_two_a_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, page = tmp_path / "a.json", tmp_path / "b.json", tmp_path / "page.html"
+    for path, method in ((a, "slem"), (b, "target")):
+        assert run(capsys, "decode", "--max-new-tokens", "12", "--method", method, "--out", str(path))[0] == 0
+    assert run(capsys, "report", str(a), "--out", str(page))[0] == 0
+    assert page.read_text(encoding="utf-8").rstrip() == report(Trace.from_json(a.read_bytes())).rstrip()
+    status, out, _ = run(capsys, "diff", str(a), str(b))
+    assert status == 0 and "All 12 ids are the same." in out and "num_rounds" in out
+
+
+@pytest.mark.parametrize("command", ["report", "diff"])
+def test_what_is_no_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"schema_version": 99}', encoding="utf-8")
+    for given, message in ((bad, "schema version"), (tmp_path / "none.json", "cannot be read")):
+        rest = ["--out", str(tmp_path / "page.html")] if command == "report" else [str(given)]
+        status, _, err = run(capsys, command, str(given), *rest)
+        assert status == 1 and message in err
