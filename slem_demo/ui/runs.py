@@ -21,12 +21,15 @@ from slem_demo.models.shelf import Shelf
 from slem_demo.trace import Event, Method, Request, RoundEvent, Trace
 from slem_demo.ui.command import command, settings_of_link
 from slem_demo.ui.host import Limits
-from slem_demo.ui.recorded import load_race, replay
+from slem_demo.ui.recorded import events, load_race, read_trace, replay
 from slem_demo.ui.store import Store
 from slem_demo.ui.stream import SLEM, TARGET, Delta, LivePage, Step, deltas, notice
 from slem_demo.ui.zero import QuotaError, on_gpu
+from slem_demo.views.report import report
+from slem_demo.views.words import caption
 
 SETTINGS = ("pair", "prompt", "chat", "system", "k", "auto", "temperature", "max_new_tokens", "top_k", "top_p", "seed", "draft_noise")
+ALTERNATIVES = 5  # the target's best at each tested place, for the picture of a round; looked up outside the timed phases
 NO_QUOTA = "Your GPU time on this host is used up for today."
 
 
@@ -36,7 +39,7 @@ def request_of(values: tuple[Any, ...]) -> Request:
     fields["k"] = "auto" if fields.pop("auto") else fields["k"]
     fields["top_k"] = fields["top_k"] or None
     fields["top_p"] = None if fields["top_p"] == 1 else fields["top_p"]
-    return Request.checked(**fields)
+    return Request.checked(**fields, alternatives=ALTERNATIVES)
 
 
 def as_value(update: Mapping[str, object]) -> str:
@@ -103,7 +106,7 @@ class Runs:
         """One run as updates of the live view. Its trace is kept, also if the run is cut short. Raises SlemError and QuotaError."""
         request, seen = Request.checked(**fields), list[Event]()
         trace = self.shelf.get(request.pair).trace(request)  # now: when the run ends, its pair may have been dropped
-        page = LivePage(request, with_race)
+        page = LivePage(request, with_race, caption(trace))
         try:
             with closing(kept(self._steps(fields, with_race), SLEM, seen)) as steps:
                 yield from self._noted(page, deltas(page, steps))
@@ -127,7 +130,7 @@ class Runs:
         """The recorded race as updates of the live view."""
         traces = load_race()
         request = traces[SLEM].request
-        page = LivePage(request, with_race=True, recorded_on=traces[SLEM].environment.machine)
+        page = LivePage(request, with_race=True, caption=caption(traces[SLEM]), recorded_on=traces[SLEM].environment.machine)
         self.store.put(page.run, traces[SLEM])
         yield from self._noted(page, deltas(page, replay(traces)))
 
@@ -192,6 +195,22 @@ class Runs:
         """The trace of a run as JSON, for whoever knows the run's name; None once it has expired."""
         found = self.store.get(str(run))
         return found.to_json() if found else None
+
+    def report(self, run: str) -> str | None:
+        """The trace of a run as a page that opens from a disk; None once it has expired."""
+        found = self.store.get(str(run))
+        return report(found) if found else None
+
+    def opened(self, path: str) -> str:
+        """A trace that was saved, as the live view's last value; the page asks for those before it."""
+        try:
+            trace = read_trace(path)
+        except SlemError as error:
+            raise for_people(str(error)) from None
+        page = LivePage(trace.request, with_race=False, caption=caption(trace), recorded_on=trace.environment.machine)
+        self.store.put(page.run, trace)
+        *_, last = self._noted(page, deltas(page, (LaneEvent(SLEM, event, 0.0) for event in events(trace))))
+        return as_value(last)
 
     def command(self, *values: Any) -> str:
         try:

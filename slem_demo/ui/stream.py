@@ -17,6 +17,7 @@ from slem_demo.trace import Event, Request, RoundEvent, StopEvent, StopReason
 from slem_demo.views.fates import LOOKS
 from slem_demo.views.live import Comparison, LiveWriter, RoundView, Span, Tile, compare, tiles
 from slem_demo.views.plots import live_plots
+from slem_demo.views.words import GLOSSARY, story
 
 EVERY_S = 0.1  # the page is told at most ten times a second; what comes in between travels together
 
@@ -40,6 +41,7 @@ class Delta(TypedDict):
     seq: int
     prompt: str
     chat: bool
+    caption: str
     goal: int
     rounds: list[RoundView]
     tail: Span | None
@@ -50,6 +52,7 @@ class Delta(TypedDict):
     state: Literal["streaming", "finished"]
     recorded_on: str | None
     summary: str
+    story: list[str]
 
 
 @dataclass
@@ -58,6 +61,7 @@ class LivePage:
 
     request: Request
     with_race: bool
+    caption: str = ""
     recorded_on: str | None = None
     calibration: Calibration | None = None
     why_different: str | None = None
@@ -96,6 +100,7 @@ class LivePage:
             seq=self.seq,
             prompt=self.request.prompt if self.seq == 0 else "",
             chat=self.request.chat,
+            caption=self.caption if self.seq == 0 else "",
             goal=self.request.max_new_tokens,
             rounds=self.rounds,
             tail=self.tail,
@@ -106,6 +111,7 @@ class LivePage:
             state="finished" if is_over else "streaming",
             recorded_on=self.recorded_on,
             summary=spoken(slem, race, self.ends),
+            story=story(slem, race) if is_over else [],
         )
         self.seq, self.rounds, self.tail, self.target_text = self.seq + 1, [], None, ""
         return delta
@@ -158,6 +164,8 @@ def first_look() -> dict[str, object]:
         "legend": [{"fate": fate, "label": look.label} for fate, look in LOOKS.items()],
         "tiles": tiles(Tally().summary(), compare(Tally().summary(), Tally().summary(), ([], []), is_over=False)),
         "plots": live_plots(),
+        "glossary": GLOSSARY,
+        "story": story(Tally().summary()),
     }
 
 

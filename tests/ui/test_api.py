@@ -9,6 +9,8 @@ from gradio_client.exceptions import AppError
 import slem_demo
 from slem_demo.metrics import event_lines
 from slem_demo.models.loading import Pair
+from slem_demo.views.report import report
+from tests.ui.test_viewer import run_of
 
 
 @pytest.fixture(scope="module")
@@ -50,4 +52,15 @@ def test_what_cannot_run_is_refused_in_words_and_the_next_call_works(client: Cli
 
 
 def test_only_documented_functions_are_offered(client: Client) -> None:
-    assert set(client.view_api(return_format="dict", print_info=False)["named_endpoints"]) == {"/decode"}
+    assert set(client.view_api(return_format="dict", print_info=False)["named_endpoints"]) == {"/decode", "/report", "/diff"}
+
+
+def test_a_saved_trace_becomes_a_report_and_two_a_difference(client: Client, builtin: Pair) -> None:
+    a, b = (run_of(builtin, method=method) for method in ("slem", "target"))
+    assert client.predict(a.to_json(), api_name="/report") == report(a)
+    found = client.predict(a.to_json(), b.to_json(), api_name="/diff")
+    assert found["sentence"] == "All 40 ids are the same."
+    with pytest.raises(AppError, match="not a trace"):
+        client.predict("[]", api_name="/report")
+    with pytest.raises(AppError, match="not a trace"):
+        client.predict(a.to_json(), "{}", api_name="/diff")

@@ -14,7 +14,7 @@ from slem_demo.models.cached import CachedModel
 from slem_demo.models.loading import Pair
 from slem_demo.trace import StopEvent, Trace
 from slem_demo.ui import runs
-from slem_demo.ui.page import PRESETS
+from slem_demo.ui.live import PRESETS
 from slem_demo.ui.stream import notice
 from slem_demo.views.fates import COMMITTED
 
@@ -56,7 +56,7 @@ def tile(page: Page, metric: str) -> tuple[str, str]:
 
 
 def test_run_stop_and_run_again(page: Page, builtin: Pair) -> None:
-    page.locator(".live[data-state=empty] .hint").wait_for()
+    page.locator(".live[data-state=empty] .text .hint").wait_for()
     start(page, length=512)
     page.locator(".live .rounds [data-round='5']").wait_for(state="attached")
     page.get_by_role("button", name="Stop").click()
@@ -157,11 +157,11 @@ def test_a_link_restores_the_settings_and_a_preset_fills_them(page: Page, url: s
 
 
 def test_the_trace_of_a_finished_and_of_a_stopped_run_can_be_saved(page: Page, builtin: Pair) -> None:
-    expect(page.get_by_role("button", name="Save the trace")).to_be_disabled()
+    expect(page.get_by_role("button", name="Trace", exact=True)).to_be_disabled()
     start(page, length=20)
     text = finish(page)
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save the trace").click()
+        page.get_by_role("button", name="Trace", exact=True).click()
     trace = Trace.from_json(download.value.path().read_bytes())
     assert (trace.text, trace.request.max_new_tokens) == (text, 20)
     assert trace.output_ids == Trace.from_json(trace.to_json()).output_ids
@@ -171,7 +171,7 @@ def test_the_trace_of_a_finished_and_of_a_stopped_run_can_be_saved(page: Page, b
     page.locator(".live[data-state=stopped]").wait_for()
     page.wait_for_timeout(500)
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save the trace").click()
+        page.get_by_role("button", name="Trace", exact=True).click()
     stopped = Trace.from_json(download.value.path().read_bytes())
     assert stopped.stop is None
     assert engine_text(builtin, "In the beginning God created", k=4, max_new_tokens=512).startswith(stopped.text)
@@ -263,7 +263,7 @@ def test_a_visitor_who_waits_is_told_so_and_gets_a_turn(page: Page, url: str, bu
     other.locator(".live .rounds [data-round='2']").wait_for(state="attached")
     start(page, length=20)
     expect(page.locator(".live .state")).to_contain_text("waiting for its turn · queue: 1/1")
-    expect(page.get_by_role("button", name="Save the trace")).to_be_disabled()
+    expect(page.get_by_role("button", name="Trace", exact=True)).to_be_disabled()
     page.get_by_role("button", name="Stop").click()
     expect(page.locator(".live .state")).to_have_text("stopped; what was written stays")
     start(page, length=20)

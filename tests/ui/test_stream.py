@@ -127,5 +127,5 @@ def test_runs_have_names_of_their_own() -> None:
 
 def test_the_first_look_has_a_legend_plots_and_tiles_without_numbers() -> None:
     look = first_look()
-    assert set(look) == {"legend", "tiles", "plots"}
+    assert set(look) == {"legend", "tiles", "plots", "story", "glossary"}
     assert set(look["plots"]) == {"acceptance", "speedup", "phases"}  # type: ignore[call-overload]

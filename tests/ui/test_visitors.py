@@ -200,7 +200,7 @@ def test_a_run_that_is_ended_keeps_what_was_written(page: Page, host_of_two: str
     expect(page.locator(".live .state")).to_have_text("that run could not go on")
     assert page.locator(".live [data-round]").count() > 3
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save the trace").click()
+        page.get_by_role("button", name="Trace", exact=True).click()
     trace = Trace.from_json(download.value.path().read_bytes())
     assert trace.stop is None and len(trace.rounds) > 3
 
