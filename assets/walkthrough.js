@@ -42,6 +42,8 @@ function go(index) {
   [...part("algorithm").children].forEach((item, i) => {
     if (i === step) item.setAttribute("aria-current", "step"); else item.removeAttribute("aria-current");
   });
+  const list = part("algorithm"), current = list.children[step];
+  list.scrollLeft = current.offsetLeft - list.offsetLeft - (list.clientWidth - current.clientWidth) / 2; // where it is a row, on a phone
   part("where").textContent = `step ${step + 1} of ${lesson.steps.length}`;
   part("back").disabled = step === 0;
   part("on").disabled = step === lesson.steps.length - 1;

@@ -151,7 +151,7 @@ class Alternative(Frozen):
 
 
 class Position(Frozen):
-    """One tested position: the candidate's probability (None after the last candidate) and the target's best."""
+    """One tested position: the candidate's probability (None after the last), the target's best, and its choice if that is another."""
 
     candidate_probability: Annotated[float, Field(ge=0, le=1.001)] | None
     alternatives: tuple[Alternative, ...]

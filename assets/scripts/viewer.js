@@ -5,7 +5,7 @@ window.Slem ??= (() => {
   const MARKS = { " ": "·", "\t": "⇥", "\n": "⏎", "\r": "␍", "\u00a0": "⍽" };
   const SHAPED = /[\u0300-\u036f\u0590-\u08ff\u0900-\u0fff\u200d\ufb1d-\ufdff\ufe0f\ufe70-\ufeff]/; // drawn as a whole: letters that join
   const ROWS = { draft: "the draft's tokens", string: "the string", candidate: "the same string in the target's tokens", own: "the target chose" };
-  const MIN_CELL = 11, MAX_CELL = 24, TALL = 34, CAPTION = 20, GAP = 8;
+  const MIN_CELL = 11, MAX_CELL = 24, TALL = 34, CAPTION = 20, GAP = 8, EDGE = 7;
   const READ_MS = 1000 / 15, MIN_MS = 450, SETTLE_MS = 300; // some fifteen characters a second
 
   const make = (tag, className, text) => {
@@ -42,9 +42,9 @@ window.Slem ??= (() => {
     picture.columns.forEach((_, i) => ends.push(ends[i] + (picture.wide.includes(i) ? 2 : 1)));
     const last = picture.columns.length;
     const cells = Math.max(ends[last], ...[picture.own, ...picture.draft, ...picture.candidate].filter(Boolean).map((b) => reach(b, ends)), 1);
-    const cell = Math.min(MAX_CELL, Math.max(MIN_CELL, (width - 8) / cells));
+    const cell = Math.min(MAX_CELL, Math.max(MIN_CELL, (width - 2 * EDGE) / cells));
     const tall = TALL + 14 * withIds, step = CAPTION + tall + GAP;
-    const x = (column) => 4 + cell * at(column, ends);
+    const x = (column) => EDGE + cell * at(column, ends);
     const nothing = { empty: "nothing proposed" };
     const rows = [
       ["draft", picture.draft.length ? picture.draft : nothing],
@@ -53,12 +53,12 @@ window.Slem ??= (() => {
       ["own", picture.own ? [picture.own] : { empty: "the run ended here" }],
     ].filter(([name]) => picture.columns.length || name !== "string");
     const height = rows.length * step - GAP + 4;
-    const svg = drawn("svg", { width: Math.max(width, 8 + cell * cells), height, role: "img", class: "picture" });
+    const svg = drawn("svg", { width: Math.max(width, 2 * EDGE + cell * cells), height, role: "img", class: "picture" });
     svg.setAttribute("aria-label", picture.sentence);
     rows.forEach(([name, blocks], row) => {
       const top = row * step + CAPTION;
-      const group = drawn("g", { "data-row": name }, drawn("text", { x: 4, y: top - 8, class: "caption" }, ROWS[name]));
-      if (blocks.empty) group.append(drawn("text", { x: 4, y: top + tall / 2 + 5, class: "empty" }, blocks.empty));
+      const group = drawn("g", { "data-row": name }, drawn("text", { x: EDGE, y: top - 8, class: "caption" }, ROWS[name]));
+      if (blocks.empty) group.append(drawn("text", { x: EDGE, y: top + tall / 2 + 5, class: "empty" }, blocks.empty));
       else for (const block of blocks) group.append(blockNode(block, { x, cell, top, tall, withIds }));
       svg.append(group);
     });
@@ -88,7 +88,7 @@ window.Slem ??= (() => {
     const whole = block.hex || empty || SHAPED.test(text) || characters.length !== Math.round(block.end - block.start);
     if (whole) node.append(fitted(text, (left + right) / 2, middle, right - left - 4));
     else characters.forEach((c, i) => node.append(drawn("text", { x: (x(block.start + i) + x(block.start + i + 1)) / 2, y: middle }, c)));
-    if (block.fate === "rejected") node.append(drawn("text", { x: right - 9, y: top + 11, class: "id" }, "×"));
+    if (block.fate === "rejected") node.append(drawn("path", { d: `M${left + 5} ${middle - 5} H${right - 5}`, class: "strike" }));
     if (block.id !== undefined) {
       node.append(drawn("title", {}, `${JSON.stringify(block.text)} · id ${block.id}${block.hex ? ` · bytes ${block.hex}` : ""}`));
       if (withIds) node.append(fitted(String(block.id), (left + right) / 2, top + 40, right - left - 4, "id"));
@@ -305,9 +305,9 @@ window.Slem ??= (() => {
     mark() { // boxes in front of the text: a change of the text's own nodes would lay out and paint all of it again
       const box = this.part("text"), from = box.getBoundingClientRect(), sheet = this.part("marks").firstElementChild;
       sheet.style.transform = `translateY(${-box.scrollTop}px)`;
-      sheet.replaceChildren(...[...(this.nodes[this.index]?.getClientRects() ?? [])].map((line) => {
-        const mark = make("i"), [x, y] = [line.left - from.left - 2, line.top - from.top + box.scrollTop - 1];
-        Object.assign(mark.style, { transform: `translate(${x}px, ${y}px)`, width: `${line.width + 4}px`, height: `${line.height + 2}px` });
+      sheet.replaceChildren(...linesOf(this.nodes[this.index]).map(({ left, right, top, bottom }) => {
+        const mark = make("i"), [x, y] = [left - from.left - 2, top - from.top + box.scrollTop - 1];
+        Object.assign(mark.style, { transform: `translate(${x}px, ${y}px)`, width: `${right - left + 4}px`, height: `${bottom - top + 2}px` });
         return mark;
       }));
     }
@@ -363,6 +363,16 @@ window.Slem ??= (() => {
     }
   }
 
+  // One box for each line that a node's text stands on.
+  function linesOf(node) {
+    const lines = [];
+    for (const { left, right, top, bottom } of node?.getClientRects() ?? []) {
+      const line = lines.find((other) => Math.abs(other.top - top) < 6);
+      if (line) Object.assign(line, { left: Math.min(line.left, left), right: Math.max(line.right, right) });
+      else lines.push({ left, right, top, bottom });
+    }
+    return lines;
+  }
   function roundNode({ round, spans, note }) {
     const node = make("span", "round");
     node.dataset.round = round;

@@ -109,18 +109,19 @@ class Run:
             retokenise_s=draft.retokenise_s,
             verify_s=t1 - t0,
             round_s=t2 - began,
-            positions=self._positions(logits, candidate_ids, n_matched + 1),
+            positions=self._positions(logits, candidate_ids, kept),
         )
 
-    def _positions(self, logits: Tensor, candidate_ids: list[int], n_tested: int) -> tuple[Position, ...] | None:
+    def _positions(self, logits: Tensor, candidate_ids: list[int], chosen_ids: Sequence[int]) -> tuple[Position, ...] | None:
         """On request, what the target thought at the tested places. Taken when the round's clock has stopped."""
         if not self.request.alternatives:
             return None
-        probabilities = (logits[:n_tested].double() / (self.request.temperature or 1.0)).softmax(-1)
-        best = probabilities.topk(min(self.request.alternatives, probabilities.shape[-1]))
+        probabilities = (logits[: len(chosen_ids)].double() / (self.request.temperature or 1.0)).softmax(-1)
+        best = probabilities.topk(min(self.request.alternatives, probabilities.shape[-1])).indices.tolist()
         found = []
-        for row in range(n_tested):
-            options = zip(tokens(self.target.codec, best.indices[row].tolist()), best.values[row].tolist(), strict=True)
+        for row, chosen in enumerate(chosen_ids):
+            ids = [*best[row], *[chosen] * (chosen not in best[row])]
+            options = zip(tokens(self.target.codec, ids), probabilities[row, ids].tolist(), strict=True)
             candidate = float(probabilities[row, candidate_ids[row]]) if row < len(candidate_ids) else None
             found.append(
                 Position(

@@ -115,4 +115,5 @@ def css() -> str:
         rules.append(f'.slem span[data-fate="{fate}"] {{ color: var(--ink); background: var(--paper); {look.cue}{bold} }}')
         rules.append(f'.slem [data-fate="{fate}"] > rect {{ fill: var(--paper); stroke: var(--ink); {look.outline} }}')
         rules.append(f'.slem [data-fate="{fate}"] > text {{ fill: var(--ink){bold} }}')
+    rules.append(".slem .strike { stroke: var(--ink); stroke-width: 1.5; opacity: .6 }")
     return "\n".join(rules)

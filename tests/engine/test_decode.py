@@ -308,3 +308,14 @@ def test_an_abandoned_run_leaves_models_usable() -> None:
         next(run)
     run.close()
     check(list(slem(target, drafter, prompts, request(k=3, max_new_tokens=20))), list(stop(wanted).output_ids))
+
+
+def test_what_the_target_chose_is_among_the_alternatives_however_unlikely() -> None:
+    target = random_model(LONG, 1)
+    found = rounds(list(target_only(target, [5], request(max_new_tokens=30, temperature=5, alternatives=1))))
+    unlikely = 0
+    for r in found:
+        (position,) = r.positions or ()
+        assert r.own in [a.token for a in position.alternatives]
+        unlikely += len(position.alternatives) == 2
+    assert unlikely

@@ -7,6 +7,7 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 import slem_demo
+from slem_demo.benchmark import Report
 from slem_demo.metrics import event_lines
 from slem_demo.models.loading import Pair
 from slem_demo.views.report import report
@@ -52,7 +53,7 @@ def test_what_cannot_run_is_refused_in_words_and_the_next_call_works(client: Cli
 
 
 def test_only_documented_functions_are_offered(client: Client) -> None:
-    assert set(client.view_api(return_format="dict", print_info=False)["named_endpoints"]) == {"/decode", "/report", "/diff"}
+    assert set(client.view_api(return_format="dict", print_info=False)["named_endpoints"]) == {"/decode", "/bench", "/report", "/diff"}
 
 
 def test_a_saved_trace_becomes_a_report_and_two_a_difference(client: Client, builtin: Pair) -> None:
@@ -64,3 +65,14 @@ def test_a_saved_trace_becomes_a_report_and_two_a_difference(client: Client, bui
         client.predict("[]", api_name="/report")
     with pytest.raises(AppError, match="not a trace"):
         client.predict(a.to_json(), "{}", api_name="/diff")
+
+
+def test_a_comparison_tells_its_progress_and_ends_with_the_measurement(client: Client) -> None:
+    told = list(client.submit(api_name="/bench", methods="slem@2", prompt="And God said", max_new_tokens=8))
+    measured = Report.from_json(told[-1])
+    assert [update["progress"]["done"] for update in told[:-1]][-1] == 2
+    assert [(str(run.variant), run.num_tokens) for run in measured.runs] == [("slem@2", 8), ("target", 8)]
+    assert measured.ratios()["slem@2/target"].same_ids
+    for wrong, message in (({"methods": "nope"}, "no method"), ({"prompts": "nope"}, "no prompts"), ({"n_prompts": 10**9}, "How many")):
+        with pytest.raises(AppError, match=message):
+            client.predict(api_name="/bench", **wrong)

@@ -22,17 +22,13 @@ from slem_demo.ui.compare.plan import MAX_PROMPTS, MAX_REPEATS, OWN, Plan
 from slem_demo.ui.compare.results import Results
 from slem_demo.ui.compare.shown import State, failed_or_stopped, page
 from slem_demo.ui.host import Limits
+from slem_demo.ui.live import QUIET
 from slem_demo.ui.runs import NO_QUOTA, as_value, for_people
 from slem_demo.ui.store import Store
 from slem_demo.ui.zero import QuotaError
 
 METHODS = ("slem@2", "slem@4", "slem@8", "slem@auto", "tli@4", "hf@4")
-
-
 EVERY_S = 0.3  # how often the page is told; each update is complete in itself
-
-
-QUIET: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
 
 class Comparing:
@@ -79,6 +75,34 @@ class Comparing:
             raise for_people(str(error)) from None
         except QuotaError:
             raise for_people(NO_QUOTA) from None
+
+    def measured(
+        self,
+        methods: str = "slem@4,slem@auto",
+        prompts: str = "openings",
+        n_prompts: int = 6,
+        prompt: str = "",
+        max_new_tokens: int = 64,
+        temperature: float = 0.0,
+        seed: int = 0,
+        repeats: int = 1,
+        pair: str | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Measures methods beside the target alone; tells how many runs are done and ends with what `bench --out` writes.
+
+        `prompts`: a set by name, of which the first `n_prompts`; with a `prompt` that one only.
+        """
+        try:
+            which = (OWN if prompt else prompts, n_prompts, prompt or DEFAULT_PROMPT)
+            plan = Plan.checked((pair or self.shelf.names[0], [], methods, *which, max_new_tokens, temperature, seed, repeats))
+            results = self.begin(plan)
+            for update in self.updates(results):
+                yield {"progress": update["progress"]}
+        except SlemError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+        except QuotaError:
+            raise gr.Error(NO_QUOTA, print_exception=False) from None
+        yield results.to_json() or {}
 
     def ended(self, session: str, state: State) -> str:
         """Ends what a session measures, as soon as it next looks at its clock, and shows all that was done."""
@@ -212,3 +236,4 @@ def compare_tab(shelf: Shelf, limits: Limits, concurrency_id: str) -> None:
     )
     started.failure(failed, None, results, **QUIET)
     stop.click(stopped, None, results, cancels=[started], **QUIET)
+    gr.api(comparing.measured, api_name="bench", concurrency_id=concurrency_id, concurrency_limit=1)
