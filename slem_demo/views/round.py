@@ -21,6 +21,7 @@ from slem_demo.metrics import is_cut
 from slem_demo.trace import REASON_TEXT, RoundEvent, Token
 from slem_demo.views.fates import Fate, fates
 
+RIGHT_TO_LEFT = ("R", "AL", "RLE", "RLO", "RLI")  # Unicode's classes
 PHASES = (("draft_s", "draft"), ("retokenise_s", "re-tokenise"), ("verify_s", "verify"))
 
 
@@ -163,10 +164,14 @@ def sentence(r: RoundEvent) -> str:
     if is_cut(r):
         return f"{proposed} {kept}. The last, {_quoted([refused])}, is only the beginning of its own {own}: the draft ended there."
     n_same = _n_same(refused.bytes, r.own.bytes)
-    same = refused.bytes[:n_same].decode("utf-8", "replace")
-    if same.strip():
-        return f"{proposed} {kept} and chose {own} for {_quoted([refused])}: the same up to “{same}”, so they part inside a token."
-    return f"{proposed} {kept} and chose {own} for {_quoted([refused])}."
+    same = refused.bytes[:n_same]
+    whole = same.decode("utf-8", "ignore")
+    chose = f"{proposed} {kept} and chose {own} for {_quoted([refused])}"
+    if len(whole.encode()) < n_same:
+        return f"{chose}: they part inside a character."
+    if whole.strip():
+        return f"{chose}: the same up to {quoted(same)}, so they part inside a token."
+    return f"{chose}."
 
 
 def _parts_at(r: RoundEvent, agreed: int) -> int | None:
@@ -181,7 +186,8 @@ def _draft_fates(draft: Sequence[Token], agreed: int, parts_byte: int | None) ->
     """By their text: what stands before the place where they part was written, whole or as the beginning of the target's own token."""
     found = []
     for begin, end in pairwise(accumulate((len(t.bytes) for t in draft), initial=0)):
-        if end <= (agreed if parts_byte is None else parts_byte):
+        is_end_token = begin == end
+        if end <= (agreed if parts_byte is None else parts_byte) and not (is_end_token and parts_byte is not None):
             found.append(Fate.ACCEPTED)
         else:
             found.append(Fate.REJECTED if parts_byte is not None and begin <= parts_byte else Fate.UNREACHED)
@@ -189,7 +195,9 @@ def _draft_fates(draft: Sequence[Token], agreed: int, parts_byte: int | None) ->
 
 
 def _n_same(a: bytes, b: bytes) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    """Bytes that both begin with; where both are whole characters, those of whole characters."""
+    n = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return n if _hex(a) or _hex(b) else len(a[:n].decode("utf-8", "ignore").encode())
 
 
 def _longest(draft: bytes, candidates: bytes) -> bytes:
@@ -209,8 +217,19 @@ def _hex(data: bytes) -> str | None:
 
 
 def _quoted(tokens: Sequence[Token]) -> str:
-    text = b"".join(token.bytes for token in tokens).decode("utf-8", "replace")
-    return f"“{text}”" if text else "its end token"
+    return quoted(b"".join(token.bytes for token in tokens))
+
+
+def quoted(data: bytes) -> str:
+    """Bytes for a sentence: line ends and tabs as marks, text from right to left kept apart from what is around it."""
+    if not data:
+        return "its end token"
+    if _hex(data):
+        return f"bytes {_hex(data)}"
+    text = data.decode().replace("\n", "⏎").replace("\t", "⇥")
+    if any(unicodedata.bidirectional(character) in RIGHT_TO_LEFT for character in text):
+        text = f"\u2068{text}\u2069"
+    return f"“{text}”"
 
 
 def _count(n: int, noun: str) -> str:

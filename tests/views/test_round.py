@@ -87,6 +87,27 @@ def test_an_end_token_has_no_width_and_a_name() -> None:
     assert "chose “b” for its end token" in p["sentence"]
 
 
+def test_a_refused_end_token_is_refused_in_the_draft_too() -> None:
+    p = picture(round_event(0, (*toks("a"), tok("")), (*toks("a"), tok("")), 1, tok("b")))
+    assert [b["fate"] for b in p["draft"]] == ["accepted", "rejected"]
+    p = picture(round_event(0, (*toks("a"), tok("")), (*toks("a"), tok("")), 2, None))
+    assert [b["fate"] for b in p["draft"]] == ["accepted", "accepted"]
+
+
+@pytest.mark.parametrize(
+    ("refused", "own", "end"),
+    [
+        ("の", "は", "chose “は” for “の”."),  # two bytes of three are the same, which says nothing of the characters
+        ("é".encode()[:1], "e", "chose “e” for bytes c3."),
+        ("の".encode()[:2] + b"\xaf", "は".encode()[:2], "chose bytes e3 81 for “は”: they part inside a character."),
+        ("\n\tx", "\ty", "chose “⇥y” for “⏎⇥x”."),
+        ("مر", "مب", "chose “\u2068مب\u2069” for “\u2068مر\u2069”: the same up to “\u2068م\u2069”, so they part inside a token."),
+    ],
+)
+def test_a_sentence_can_be_read_whatever_the_tokens_are(refused: str | bytes, own: str, end: str) -> None:
+    assert picture(round_event(0, toks("a"), (tok(refused), tok("z")), 0, tok(own)))["sentence"].endswith(end)
+
+
 def test_a_method_that_shows_no_candidates_shows_what_was_accepted() -> None:
     r = RoundEvent(
         round=0, draft=None, draft_text=None, candidate=None, accepted=toks("a", "b"), n_accepted=2, own=tok("c"), text="", round_s=1
