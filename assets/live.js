@@ -104,7 +104,11 @@ function makePlots(specs) {
     Object.values(plots).forEach((node) => Plotly.relayout(node, { "font.color": ink() }));
     viewer.timeline.draw();
   }).observe(document.body, { attributes: true, attributeFilter: ["class"] });
-  new ResizeObserver(() => { Object.values(plots).forEach((node) => Plotly.Plots.resize(node)); follow(); }).observe(part("plots"));
+  const resized = new ResizeObserver((entries) => { // one that is hidden has no width, and plotly refuses it
+    for (const { target } of entries) if (target.clientWidth) Plotly.Plots.resize(target);
+    follow();
+  });
+  Object.values(plots).forEach((node) => resized.observe(node));
 }
 
 // The round that is open, in the plot of rounds: moved, not drawn again.
